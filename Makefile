@@ -1,0 +1,52 @@
+# `make` or `make help` lists what can be done.
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+NODES ?= 3
+GOFUMPT := go run mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# The race detector needs cgo with a C compiler. Where there is none, the tests
+# still run, without it.
+RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null && echo -race)
+
+.PHONY: help build test cluster stop demo bench lint fmt clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+# -buildvcs=false: the version is passed on the next line, and Go refuses to ask
+# git itself in a folder that belongs to another user (a mounted one, for example).
+build: ## build bin/leasehold
+	go build -trimpath -buildvcs=false -ldflags '-X leasehold/cli.released=$(VERSION)' -o bin/leasehold .
+
+test: ## run all tests, with the race detector if there is a C compiler
+	go test $(RACE) -timeout 10m ./...
+
+cluster: build ## start a cluster on this machine (NODES=3 or 5), see scripts/cluster.sh help
+	scripts/cluster.sh start $(NODES)
+
+stop: ## stop that cluster
+	scripts/cluster.sh stop
+
+demo: build ## show the main ideas on three real processes, in half a minute
+	scripts/demo.sh
+
+bench: build ## measure a cluster of three on this machine, about a minute
+	scripts/bench.sh
+
+lint: ## check format, mistakes, import arrows and forbidden calls
+	@failed=0; \
+	check() { echo "lint: $$1"; shift; "$$@" || failed=1; }; \
+	unformatted() { files=$$($(GOFUMPT) -l .) || return 1; [ -z "$$files" ] || { echo "run make fmt, for:"; echo "$$files"; return 1; }; }; \
+	check gofumpt unformatted; \
+	check vet go vet ./...; \
+	check staticcheck $(STATICCHECK) ./...; \
+	check 'arrows and calls' go run ./scripts/lint; \
+	if command -v shellcheck >/dev/null; then check shellcheck shellcheck -x scripts/*.sh .ci/run; \
+	else echo 'lint: shellcheck is not installed, the scripts are not checked'; fi; \
+	exit $$failed
+
+fmt: ## format the Go code
+	$(GOFUMPT) -w .
+
+clean: ## delete what was built; leaves the data of clusters alone
+	rm -rf bin

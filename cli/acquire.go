@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"leasehold/httpapi/wire"
+	"leasehold/lease"
+)
+
+// defaultTTL of a grant asked for on the command line.
+const defaultTTL = millis(10_000)
+
+type acquireFlags struct {
+	*access
+	holder, value, requestID string
+	ttl                      millis
+	reclaim                  bool
+}
+
+func (p *program) acquireCommand() *urfave.Command {
+	f := &acquireFlags{access: newAccess(), ttl: defaultTTL}
+	return &urfave.Command{
+		Name:      "acquire",
+		Usage:     "ask for a lease",
+		UsageText: "leasehold acquire [--holder HOLDER] [--ttl 10s] [--value TEXT] [--request-id ID] [--reclaim] NAME",
+		Description: "Prints the grant with its fencing token, and leaves the lease held: renew it before its TTL is over.\n" +
+			"Exits 75 if another grant is live.",
+		Flags: append([]urfave.Flag{
+			&urfave.StringFlag{Name: "holder", Destination: &f.holder, DefaultText: "host-pid-random", Usage: "who asks, as `HOLDER`"},
+			&urfave.GenericFlag{Name: "ttl", Value: &f.ttl, Usage: "how long the grant lasts without renewal, as `DURATION`"},
+			&urfave.StringFlag{Name: "value", Destination: &f.value, Usage: "`TEXT` to publish with the grant, such as an address"},
+			&urfave.StringFlag{Name: "request-id", Destination: &f.requestID, DefaultText: "random", Usage: "`ID` of this attempt; repeat it to learn an outcome that was lost"},
+			&urfave.BoolFlag{Name: "reclaim", Destination: &f.reclaim, Usage: "take over from an older grant of the same holder"},
+		}, f.flags()...),
+		Action: func(c *urfave.Context) error { return p.acquire(c, f) },
+	}
+}
+
+func (p *program) acquire(c *urfave.Context, f *acquireFlags) error {
+	name, err := oneName(c)
+	if err != nil {
+		return err
+	}
+	if !c.IsSet("holder") {
+		f.holder = defaultHolder()
+	}
+	if c.IsSet("request-id") {
+		err = acceptable(c, lease.CheckRequestID(f.requestID))
+	}
+	err = first(err, acceptable(c, lease.CheckHolder(f.holder)), acceptable(c, lease.CheckValue(f.value)))
+	if err != nil {
+		return err
+	}
+	cl, err := p.client(c, f.access)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	grant, err := cl.Acquire(c.Context, wire.AcquireRequest{
+		Name: name, Holder: f.holder, TTLMillis: int64(f.ttl),
+		Value: f.value, RequestID: f.requestID, Reclaim: f.reclaim,
+	})
+	if err != nil {
+		return err
+	}
+	return p.printGrant(f.access, grant)
+}
+
+// defaultHolder gives a holder that no other process has: a name that two of
+// them shared would let each act on the other's grants.
+func defaultHolder() string {
+	host, err := os.Hostname()
+	if err != nil || lease.CheckHolder(host) != nil || len(host) > 200 {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:8]))
+}

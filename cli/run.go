@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	urfave "github.com/urfave/cli/v2"
+)
+
+// program is one run of the command line.
+type program struct {
+	stdout, stderr io.Writer
+	env            func(string) string
+}
+
+// Main runs the command line of this process and gives its exit code. An
+// interrupt or a TERM ends a command that waits; a second one ends the process.
+func Main(args []string) int {
+	ctx, stop := withSignals(context.Background())
+	defer stop()
+	return Run(ctx, args, os.Stdout, os.Stderr, os.Getenv)
+}
+
+// Run runs the command line args, of which the first is the program's name, and
+// gives the exit code. env looks up environment variables.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer, env func(string) string) int {
+	p := &program{stdout: stdout, stderr: stderr, env: env}
+	app := p.app()
+	args, err := interspersed(app, args)
+	if err == nil {
+		err = app.RunContext(ctx, args)
+	}
+	if err != nil {
+		p.report(err)
+	}
+	return exitCode(err)
+}
+
+func (p *program) app() *urfave.App {
+	app := &urfave.App{
+		Name:    "leasehold",
+		Usage:   "leases with fencing tokens, agreed on by Raft",
+		Version: version(),
+		Commands: []*urfave.Command{
+			p.serveCommand(p.serve),
+			p.acquireCommand(),
+			p.renewCommand(),
+			p.releaseCommand(),
+			p.getCommand(),
+			p.listCommand(),
+			p.statusCommand(),
+			p.benchCommand(),
+			p.versionCommand(),
+		},
+		EnableBashCompletion: true,
+		Writer:               p.stdout,
+		ErrWriter:            p.stderr,
+		Action:               p.noCommand,
+		// Run reports errors and gives the exit code; the library would end the process.
+		ExitErrHandler: func(*urfave.Context, error) {},
+		OnUsageError: func(_ *urfave.Context, err error, _ bool) error {
+			return &usageError{message: plainFlagError(err)}
+		},
+	}
+	for _, c := range app.Commands {
+		settle(c)
+	}
+	return app
+}
+
+// settle gives a command what the library does not take over from the app.
+func settle(c *urfave.Command) {
+	// Otherwise "get help" shows a help text instead of the lease called help.
+	c.HideHelpCommand = true
+	c.CustomHelpTemplate = urfave.CommandHelpTemplate
+	c.OnUsageError = func(_ *urfave.Context, err error, _ bool) error {
+		return &usageError{command: c.Name, message: plainFlagError(err)}
+	}
+	for _, sub := range c.Subcommands {
+		settle(sub)
+	}
+}
+
+// noCommand is reached when the first argument is not a command.
+func (p *program) noCommand(c *urfave.Context) error {
+	if name := c.Args().First(); name != "" {
+		return &usageError{message: fmt.Sprintf("there is no command %q", name)}
+	}
+	return &usageError{message: "a command is missing"}
+}

@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"leasehold/lease"
+	"leasehold/transport"
+)
+
+// Config of a [Node]. Start from [DefaultConfig].
+type Config struct {
+	// ID names the node, Address is its host:port for peers and clients, Bind is
+	// where it listens (empty: at Address).
+	ID, Address, Bind string
+	// Founders are the first members of the cluster, this node among them. Every
+	// founder is started with the same list. It is not looked at again once the
+	// cluster has formed.
+	Founders []Peer
+	// Disk holds what must survive the process. A *Folder in production.
+	Disk Disk
+	// Network carries everything. transport.TCP() in production.
+	Network transport.Network
+	Logger  hclog.Logger
+	Version string // for people
+
+	// MinTTL and MaxTTL bound the TTLs that the leader accepts.
+	MinTTL, MaxTTL time.Duration
+	// MaxLeases bounds the leases that are held at once.
+	MaxLeases int
+
+	// HeartbeatTimeout is how long a follower waits for its leader before it
+	// calls an election, and how long a leader goes on without a quorum.
+	// ElectionTimeout is how long an election may take.
+	HeartbeatTimeout, ElectionTimeout time.Duration
+	// A snapshot is taken when SnapshotThreshold entries have come since the
+	// last one, looked at every SnapshotInterval to twice that; TrailingLogs
+	// entries are kept before it for followers that lag.
+	SnapshotThreshold, TrailingLogs uint64
+	SnapshotInterval                time.Duration
+}
+
+// DefaultConfig has every field that has a sensible value without the user.
+func DefaultConfig() Config {
+	return Config{
+		Network:           transport.TCP(),
+		Logger:            hclog.NewNullLogger(),
+		Version:           "dev",
+		MinTTL:            100 * time.Millisecond,
+		MaxTTL:            24 * time.Hour,
+		MaxLeases:         1_000_000,
+		HeartbeatTimeout:  500 * time.Millisecond,
+		ElectionTimeout:   500 * time.Millisecond,
+		SnapshotThreshold: 8192,
+		SnapshotInterval:  30 * time.Second,
+		TrailingLogs:      10240,
+	}
+}
+
+// FailoverBound is the longest time in which a quorum whose leader has died
+// elects another and serves again, on an otherwise idle network.
+func (c Config) FailoverBound() time.Duration { return 3*c.HeartbeatTimeout + time.Second }
+
+// Validate says what is wrong with c, with both values where two disagree.
+func (c Config) Validate() error {
+	if err := checkID(c.ID); err != nil {
+		return err
+	}
+	if err := checkAddress("the address of node "+c.ID, c.Address); err != nil {
+		return err
+	}
+	if c.Bind != "" {
+		if err := checkAddress("the address to bind", c.Bind); err != nil {
+			return err
+		}
+	}
+	if err := c.validateFounders(); err != nil {
+		return err
+	}
+	switch {
+	case c.MinTTL < time.Millisecond:
+		return fmt.Errorf("the least TTL is %v, it must be at least 1ms", c.MinTTL)
+	case c.MaxTTL < c.MinTTL:
+		return fmt.Errorf("the greatest TTL (%v) is less than the least TTL (%v)", c.MaxTTL, c.MinTTL)
+	case c.MaxLeases < 1:
+		return fmt.Errorf("the number of leases is bounded by %d, it must be at least 1", c.MaxLeases)
+	case c.HeartbeatTimeout < 20*time.Millisecond:
+		return fmt.Errorf("the heartbeat timeout is %v, it must be at least 20ms", c.HeartbeatTimeout)
+	case c.ElectionTimeout < c.HeartbeatTimeout:
+		return fmt.Errorf("the election timeout (%v) is less than the heartbeat timeout (%v)", c.ElectionTimeout, c.HeartbeatTimeout)
+	case c.SnapshotInterval < 5*time.Millisecond:
+		return fmt.Errorf("the snapshot interval is %v, it must be at least 5ms", c.SnapshotInterval)
+	case c.SnapshotThreshold < 1:
+		return fmt.Errorf("the snapshot threshold is 0, it must be at least 1")
+	}
+	return nil
+}
+
+func (c Config) validateFounders() error {
+	if len(c.Founders) == 0 {
+		return nil // fine once there is state; Open says so otherwise
+	}
+	ids, addresses := map[string]string{}, map[string]string{}
+	for _, p := range c.Founders {
+		if err := checkID(p.ID); err != nil {
+			return err
+		}
+		if err := checkAddress("the address of node "+p.ID, p.Address); err != nil {
+			return err
+		}
+		if was, twice := ids[p.ID]; twice {
+			return fmt.Errorf("the cluster list names %s twice: at %s and at %s", p.ID, was, p.Address)
+		}
+		if was, twice := addresses[p.Address]; twice {
+			return fmt.Errorf("the cluster list gives %s to two nodes: %s and %s", p.Address, was, p.ID)
+		}
+		ids[p.ID], addresses[p.Address] = p.Address, p.ID
+	}
+	switch mine, listed := ids[c.ID]; {
+	case !listed:
+		return fmt.Errorf("the cluster list does not contain this node (%s): %s", c.ID, formatPeers(c.Founders))
+	case mine != c.Address:
+		return fmt.Errorf("the cluster list gives %s the address %s, but it was started with %s", c.ID, mine, c.Address)
+	}
+	return nil
+}
+
+func checkID(id string) error {
+	// An id is a lease name without slashes: it stands in paths, too.
+	if err := lease.CheckName(id); err != nil || strings.Contains(id, "/") || len(id) > 64 {
+		return fmt.Errorf("%q is no node id: 1 to 64 of A-Z a-z 0-9 . _ : @ = + -", id)
+	}
+	return nil
+}
+
+func checkAddress(what, address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" || port == "" || port == "0" {
+		return fmt.Errorf("%s is %q, it must be host:port", what, address)
+	}
+	return nil
+}
+
+// formatPeers writes a list of nodes as the command line does, in order of id.
+func formatPeers(peers []Peer) string {
+	sorted := slices.SortedFunc(slices.Values(peers), func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
+	parts := make([]string, len(sorted))
+	for i, p := range sorted {
+		parts[i] = p.ID + "=" + p.Address
+	}
+	return strings.Join(parts, ",")
+}

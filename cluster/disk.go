@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"runtime"
+
+	"github.com/hashicorp/raft"
+)
+
+// Disk is where a node keeps what must survive it.
+type Disk interface {
+	// Open takes sole possession of the disk and checks that what is on it is
+	// whole. It fails, and changes nothing, if it is in use, damaged or foreign.
+	Open() (*Stores, error)
+}
+
+// Stores are the parts of an open [Disk].
+type Stores struct {
+	Log       raft.LogStore
+	Stable    raft.StableStore
+	Snapshots raft.SnapshotStore
+	// Identity says whose disk this is; its ID is empty on a fresh disk.
+	Identity Identity
+	// Save makes an identity durable.
+	Save func(Identity) error
+	// Close gives the disk back.
+	Close func() error
+}
+
+// Identity says whose disk it is and which cluster the node belongs to.
+type Identity struct {
+	Version int    `json:"version"`
+	ID      string `json:"id"`
+	Address string `json:"address"`
+	// Incarnation is drawn at random when the disk is first used.
+	Incarnation string `json:"incarnation"`
+	// Founders are the incarnations of the first members, by id. Saved before
+	// this node first takes part in the cluster.
+	Founders map[string]string `json:"founders,omitempty"`
+	// Formed: the node has taken part in the cluster, so it must have Raft state.
+	Formed bool `json:"formed"`
+	// ClusterID is empty until the first leader has given the cluster one.
+	ClusterID string `json:"cluster_id,omitempty"`
+}
+
+// stableStore stands before the stable store, where Raft keeps its term and its
+// vote. Raft panics when it cannot save a term: a node that forgets its vote can
+// elect two leaders. Here it stops the node instead, with a plain reason.
+type stableStore struct {
+	raft.StableStore
+	fail func(error)
+}
+
+func (s *stableStore) Set(key, value []byte) error {
+	return s.check(s.StableStore.Set(key, value))
+}
+
+func (s *stableStore) SetUint64(key []byte, value uint64) error {
+	return s.check(s.StableStore.SetUint64(key, value))
+}
+
+func (s *stableStore) check(err error) error {
+	if err != nil {
+		s.fail(err)
+		runtime.Goexit() // ends Raft's goroutine in an orderly way; see fail
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"leasehold/lease"
+)
+
+// A request to a node ends in one of four ways, and a client must know which:
+//
+//	it took effect        a value, no error
+//	it was refused        *Refusal: an entry of the log says no
+//	nothing happened      *NotLeader, *Unavailable, *LimitError, *lease.FieldError
+//	nobody knows          *Unknown
+//
+// Every error of the Raft library is mapped to one of the last two in propose.go.
+
+// Peer is a node as others know it.
+type Peer struct{ ID, Address string }
+
+// NotLeader: another node leads, ask it. Nothing happened.
+type NotLeader struct{ Leader Peer }
+
+func (e *NotLeader) Error() string {
+	return fmt.Sprintf("node %s at %s is the leader", e.Leader.ID, e.Leader.Address)
+}
+
+// Reason why a node cannot serve.
+type Reason string
+
+// The reasons of [Unavailable].
+const (
+	NoLeader     Reason = "no_leader"    // an election is under way
+	NoQuorum     Reason = "no_quorum"    // this node reaches no majority of voters
+	Transferring Reason = "transferring" // leadership is being handed over
+)
+
+// Unavailable: no leader can take the request now. Nothing happened; try again.
+type Unavailable struct {
+	Reason Reason
+	Detail string // a sentence for people
+}
+
+func (e *Unavailable) Error() string { return e.Detail }
+
+// Unknown: the request was handed to Raft, and leadership was lost before its
+// entry was known to be committed. It may take effect or not. A client asks
+// again with the same request id.
+type Unknown struct{ Cause error }
+
+func (e *Unknown) Error() string {
+	return fmt.Sprintf("the outcome is unknown: %v; repeat the request with the same request id to learn it", e.Cause)
+}
+func (e *Unknown) Unwrap() error { return e.Cause }
+
+// LimitError: a bound of this server is reached. Nothing happened.
+type LimitError struct {
+	Code   string // "too_many_leases"
+	Detail string
+}
+
+func (e *LimitError) Error() string { return e.Detail }
+
+// Refusal: an entry of the log refused the request. It unwraps to the refusal of
+// package lease.
+type Refusal struct {
+	Outcome
+	// RetryAfter is when it is worth asking again; 0 if asking again is no use.
+	RetryAfter time.Duration
+	// Last is how the lease's previous grant ended, nil if not known.
+	Last *lease.Ended
+}
+
+func (e *Refusal) Error() string {
+	why := ""
+	for _, ev := range e.Result.Events {
+		why = ev.Why()
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%v: %s", e.Result.Err, why), ": ")
+}
+func (e *Refusal) Unwrap() error { return e.Result.Err }

@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"leasehold/fsm"
+	"leasehold/lease"
+)
+
+const (
+	// enqueueTimeout bounds the way into Raft's queue; outcomeTimeout bounds
+	// everything, so that a request is answered within 2 s whatever happens.
+	enqueueTimeout = time.Second
+	outcomeTimeout = 1800 * time.Millisecond
+)
+
+// errNothing marks an error of Raft after which the entry is surely not in the
+// log, and never will be.
+var errNothing = errors.New("nothing happened")
+
+// proposal is a command on its way through Raft.
+type proposal struct {
+	done   chan struct{} // closed when what follows is set
+	result lease.Result
+	err    error
+}
+
+// propose hands a command to Raft. The proposal's outcome is known when done is
+// closed, which may be long after a caller has stopped waiting. After, if set,
+// is called then.
+//
+//	ApplyLog ──▶ Raft's queue ──▶ leader's log ──▶ a majority ──▶ applied
+//	  │            │                │                               │
+//	  │ timeout    │ not leader     │ leadership lost               │ result
+//	  ▼            ▼                ▼                               ▼
+//	  nothing      nothing          unknown                         known
+func (n *Node) propose(c lease.Command, after func(*proposal)) *proposal {
+	p := &proposal{done: make(chan struct{})}
+	if !n.proposals.enter() {
+		p.finish(lease.Result{}, fmt.Errorf("%w: %w", errNothing, raft.ErrLeadershipTransferInProgress), after)
+		return p
+	}
+	future := n.raft.Apply(fsm.EncodeCommand(c), enqueueTimeout)
+	go func() {
+		defer n.proposals.leave()
+		err := outcome(future.Error())
+		result, applied := future.Response().(lease.Result)
+		if err == nil && !applied {
+			// The state machine stopped at or before this entry.
+			err = &Unknown{errors.New("this node stopped before the entry was applied")}
+		}
+		p.finish(result, err, after)
+	}()
+	return p
+}
+
+func (p *proposal) finish(r lease.Result, err error, after func(*proposal)) {
+	p.result, p.err = r, err
+	close(p.done)
+	if after != nil {
+		after(p)
+	}
+}
+
+// outcome sorts the errors of raft.ApplyFuture: does the entry exist?
+func outcome(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, raft.ErrEnqueueTimeout), // it did not get into the queue
+		errors.Is(err, raft.ErrNotLeader), // it was taken off the queue by a follower
+		errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return fmt.Errorf("%w: %w", errNothing, err)
+	default:
+		// ErrLeadershipLost: it is in this node's log and perhaps in others.
+		// ErrRaftShutdown: perhaps committed, not applied here.
+		// An error of the log store: perhaps on disk all the same.
+		return &Unknown{err}
+	}
+}
+
+// settle waits for a proposal on behalf of a request.
+func (n *Node) settle(ctx context.Context, p *proposal) (lease.Result, error) {
+	timer := time.NewTimer(outcomeTimeout)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return lease.Result{}, &Unknown{ctx.Err()}
+	case <-timer.C:
+		return lease.Result{}, &Unknown{fmt.Errorf("no majority has confirmed the entry within %v", outcomeTimeout)}
+	}
+	if errors.Is(p.err, raft.ErrLeadershipTransferInProgress) {
+		return lease.Result{}, n.transferring()
+	}
+	if errors.Is(p.err, errNothing) {
+		return lease.Result{}, n.elsewhere()
+	}
+	return p.result, p.err
+}
+
+// elsewhere says why this node cannot take a request now, and who can.
+func (n *Node) elsewhere() error {
+	if leader := n.knownLeader(); leader.ID != "" && leader.ID != n.cfg.ID {
+		return &NotLeader{leader}
+	}
+	if err := n.noQuorum(); err.Reason == NoQuorum {
+		return err
+	}
+	return n.noLeader()
+}
+
+func (n *Node) transferring() *Unavailable {
+	return &Unavailable{Transferring, fmt.Sprintf("%s is handing its leadership over; nothing happened, try again", n.cfg.ID)}
+}
+
+func (n *Node) noLeader() *Unavailable {
+	if waiting := n.waitingFor(); waiting != "" {
+		return &Unavailable{NoLeader, "there is no cluster yet: " + waiting}
+	}
+	return &Unavailable{NoLeader, "no leader is known, an election is under way; nothing happened, try again"}
+}
+
+// noQuorum says which voters this node reaches, if they are too few.
+func (n *Node) noQuorum() *Unavailable {
+	ids, voters := n.peers.reachable()
+	if len(ids) > voters/2 || voters == 0 {
+		return n.noLeader()
+	}
+	return &Unavailable{NoQuorum, fmt.Sprintf("%s reaches %d of %d voters %v, a majority is %d; nothing is granted, renewed, released or expired until more are back",
+		n.cfg.ID, len(ids), voters, ids, voters/2+1)}
+}

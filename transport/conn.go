@@ -1,0 +1,63 @@
+package transport
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"net"
+)
+
+// conn is a connection that ends with its transport, if not before.
+type conn struct {
+	net.Conn
+	transport *Transport
+	// first was read to find out what the connection is, and is still its
+	// reader's to read. Only the goroutine that reads touches it.
+	first []byte
+	// place in the list of undecided connections, nil when not there. Guarded by
+	// the transport's mutex.
+	place *list.Element
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	if len(c.first) > 0 {
+		n := copy(p, c.first)
+		c.first = c.first[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// CloseWrite is there for net/http, which ends a connection with it so that the
+// client can still read the answer.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+func (c *conn) Close() error {
+	c.transport.forget(c)
+	return c.Conn.Close()
+}
+
+// during runs f, which reads from and writes to c, and closes c under it when
+// ctx ends. If that happened the error is the cause of ctx, whatever f came to:
+// the connection is gone. A deadline on c is neither needed nor left behind.
+func during(ctx context.Context, c net.Conn, f func() error) error {
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	err := f()
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// address is a net.Addr for an address that may be known by name only.
+type address struct{ network, text string }
+
+var _ net.Addr = address{}
+
+func (a address) Network() string { return a.network }
+func (a address) String() string  { return a.text }
