@@ -20,7 +20,7 @@ import (
 // compared with. Two readings would leave a gap for a pause to hide in.
 const (
 	clockTick    = 25 * time.Millisecond
-	clockMaxStep = 75 * time.Millisecond
+	clockMaxStep = 100 * time.Millisecond
 )
 
 // leaseClock measures the time of one leadership.

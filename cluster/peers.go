@@ -182,7 +182,16 @@ func (p *peers) ask(ctx context.Context, l *link, probe **transport.Probe) (tran
 func (p *peers) confirm(ctx context.Context, term uint64) error {
 	p.mu.Lock()
 	r := p.next
-	if r == nil || r.term != term {
+	if r != nil && r.term != term { // this node lost its leadership and won another
+		if r.term > term {
+			p.mu.Unlock()
+			return newerTerm(p.node.cfg.ID, r.term, term)
+		}
+		r.err = newerTerm(p.node.cfg.ID, term, r.term)
+		close(r.done)
+		r = nil
+	}
+	if r == nil {
 		r = &round{done: make(chan struct{}), term: term}
 		p.next = r
 	}
@@ -206,6 +215,12 @@ func (p *peers) startLocked() {
 	r := p.next
 	p.now, p.next = r, nil
 	if r == nil {
+		return
+	}
+	// This node votes, too, and Raft may have made it follow a newer leader before
+	// anybody here has noticed.
+	if own := p.node.raft.CurrentTerm(); own > r.term {
+		p.endLocked(r, newerTerm(p.node.cfg.ID, own, r.term))
 		return
 	}
 	r.voters = make(map[string]bool)
@@ -245,13 +260,17 @@ func (p *peers) vote(r *round, id string, hello transport.Hello) {
 	case p.now != r || !r.voters[id] || !hello.Running:
 		// Over, counted already, or its term is not to be had yet.
 	case hello.Term > r.term:
-		p.endLocked(r, &Unavailable{NoLeader, fmt.Sprintf("%s is in term %d: a newer leader than this one (term %d) may exist", id, hello.Term, r.term)})
+		p.endLocked(r, newerTerm(id, hello.Term, r.term))
 	default:
 		delete(r.voters, id)
 		if r.need--; r.need == 0 {
 			p.endLocked(r, nil)
 		}
 	}
+}
+
+func newerTerm(id string, newer, term uint64) error {
+	return &Unavailable{NoLeader, fmt.Sprintf("%s is in term %d: a newer leader than that of term %d may exist", id, newer, term)}
 }
 
 // endLocked ends the round under way, once, and begins the next.

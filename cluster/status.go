@@ -83,13 +83,13 @@ func (n *Node) Ready() error {
 	if !n.started() {
 		return errors.New(n.waitingFor())
 	}
-	if l := n.leading.Load(); l != nil {
-		if !l.isServing() {
-			return errors.New("this node has been elected and is taking over")
-		}
+	l, leader := n.leading.Load(), n.knownLeader()
+	switch {
+	case l.isServing():
 		return nil
-	}
-	if leader := n.knownLeader(); leader.ID == "" {
+	case l != nil || leader.ID == n.cfg.ID: // Raft knows before we do
+		return errors.New("this node has been elected and is taking over")
+	case leader.ID == "":
 		return n.noQuorum()
 	}
 	// Raft counts an entry as applied when it hands it on; what it has not even

@@ -109,7 +109,7 @@ var errorTable = []struct {
 		status: 504, want: wire.Problem{Code: "outcome_unknown"}, index: "40",
 	},
 	// No client causes these: a node that returns them has a bug.
-	{err: lease.ErrMoot, status: 500, want: wire.Problem{Code: "internal"}, index: "40"},
+	{err: lease.ErrRenewed, status: 500, want: wire.Problem{Code: "internal"}, index: "40"},
 	{err: errors.New("the disk is full"), status: 500, want: wire.Problem{Code: "internal"}, says: []string{"disk"}, index: "40"},
 	{err: context.DeadlineExceeded, status: 500, want: wire.Problem{Code: "internal"}, index: "40"},
 }

@@ -94,11 +94,13 @@ func (c Expire) apply(t *Table, e Entry) Result {
 
 	// The guard that makes a late expiry harmless: it must speak of this very
 	// grant, of its latest renewal, and of a deadline that this term's leader set.
-	if l == nil || l.Grant.Token != c.Token || c.Term != e.Term {
-		return r.refuse(e, ErrMoot, "", c.Token, 0)
-	}
-	if l.Grant.Renewal != c.Renewal {
-		return r.refuse(e, ErrMoot, "", c.Token, l.Grant.Renewal)
+	switch {
+	case l == nil || l.Grant.Token != c.Token:
+		return t.refuseToken(e, r, ErrLost, "", c.Token)
+	case l.Grant.Renewal != c.Renewal:
+		return r.refuse(e, ErrRenewed, "", c.Token, l.Grant.Renewal)
+	case c.Term != e.Term:
+		return r.refuse(e, ErrOldTerm, "", c.Token, t.leadEntry.Index)
 	}
 	r.Ended = t.end(e, c.Name, l.Grant, Expired)
 	expired := event(e, KindExpired, c.Name, l.Grant)

@@ -16,8 +16,11 @@ var (
 	ErrLost = errors.New("lease is lost")
 	// ErrRequestEnded: the grant that this request id once made is over.
 	ErrRequestEnded = errors.New("request has ended")
-	// ErrMoot: an Expire that the state has overtaken. No client sees it.
-	ErrMoot = errors.New("expiry is moot")
+
+	// ErrRenewed and ErrOldTerm refuse an Expire that the state has overtaken,
+	// as ErrLost does. No client sees them.
+	ErrRenewed = errors.New("grant was renewed")
+	ErrOldTerm = errors.New("deadline was set in another term")
 )
 
 // FieldError says that a field of a request is not acceptable, and what would be.

@@ -72,11 +72,10 @@ func (e Event) whyRefused() string {
 		return fmt.Sprintf("the grant of token %d ended at index %d", e.Token, e.Other)
 	case ErrRequestEnded:
 		return fmt.Sprintf("the grant that this request made ended at index %d", e.Other)
-	case ErrMoot:
-		if e.Other == 0 {
-			return fmt.Sprintf("the grant of token %d is already over, or its clock ran in another term", e.Token)
-		}
+	case ErrRenewed:
 		return fmt.Sprintf("token %d was renewed at index %d", e.Token, e.Other)
+	case ErrOldTerm:
+		return fmt.Sprintf("token %d has its full TTL again since index %d, where another leader took over", e.Token, e.Other)
 	}
 	return ""
 }

@@ -33,8 +33,8 @@ func TestEvent_Why(t *testing.T) {
 		{refused(lease.ErrLost, 3, 8), "the grant of token 3 ended at index 8"},
 		{refused(lease.ErrLost, 3, 0), "token 3 is no live grant of this lease, nor among the last 1024 that ended"},
 		{refused(lease.ErrRequestEnded, 3, 8), "the grant that this request made ended at index 8"},
-		{refused(lease.ErrMoot, 3, 8), "token 3 was renewed at index 8"},
-		{refused(lease.ErrMoot, 3, 0), "the grant of token 3 is already over, or its clock ran in another term"},
+		{refused(lease.ErrRenewed, 3, 8), "token 3 was renewed at index 8"},
+		{refused(lease.ErrOldTerm, 3, 8), "token 3 has its full TTL again since index 8, where another leader took over"},
 	} {
 		if got := tc.event.Why(); got != tc.want {
 			t.Errorf("%s (%v):\n got %s\nwant %s", tc.event.Kind, tc.event.Cause, got, tc.want)

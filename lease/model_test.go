@@ -94,9 +94,15 @@ func (m *model) apply(e lease.Entry, command lease.Command) verdict {
 		}
 		return v
 	case lease.Expire:
-		g, held := m.held[c.Name]
-		if !held || g.Token != c.Token || g.Renewal != c.Renewal || e.Term != c.Term {
-			return verdict{err: lease.ErrMoot}
+		g := m.held[c.Name]
+		if v := m.check(c.Name, g.Holder, c.Token); v.err != nil {
+			return v
+		}
+		if g.Renewal != c.Renewal {
+			return verdict{err: lease.ErrRenewed}
+		}
+		if e.Term != c.Term {
+			return verdict{err: lease.ErrOldTerm}
 		}
 		return verdict{ended: m.end(e, c.Name, lease.Expired)}
 	}
@@ -180,8 +186,10 @@ func drawCommand(t *rapid.T, m *model, e lease.Entry) lease.Command {
 	case 0: // a grant that is over
 		if len(recent) > 0 {
 			was := rapid.SampledFrom(recent).Draw(t, "ended")
-			name, holder, tokens, ids = was.Name, was.Holder, []uint64{was.Token}, []string{was.RequestID}
-			g = m.held[name]
+			holder, tokens, ids = was.Holder, []uint64{was.Token}, []string{was.RequestID}
+			if rapid.IntRange(0, 3).Draw(t, "other name at 3") < 3 {
+				name, g = was.Name, m.held[was.Name]
+			}
 		}
 	case 1, 2: // the grant that is live, by its holder
 		if g.Token != 0 {
@@ -362,7 +370,10 @@ func TestTable_AgreesWithModel_DrawsEverything(t *testing.T) {
 		"lease.Release lease is lost replayed=false already=false ended=1",
 		"lease.Release token belongs to another holder replayed=false already=false ended=0",
 		"lease.Expire <nil> replayed=false already=false ended=1",
-		"lease.Expire expiry is moot replayed=false already=false ended=0",
+		"lease.Expire lease is lost replayed=false already=false ended=0",
+		"lease.Expire lease is lost replayed=false already=false ended=1",
+		"lease.Expire grant was renewed replayed=false already=false ended=0",
+		"lease.Expire deadline was set in another term replayed=false already=false ended=0",
 	}
 	for _, w := range want {
 		if seen[w] == 0 {
