@@ -51,6 +51,7 @@ func (p *program) app() *urfave.App {
 			p.getCommand(),
 			p.listCommand(),
 			p.statusCommand(),
+			p.inspectCommand(),
 			p.benchCommand(),
 			p.versionCommand(),
 		},

@@ -3,17 +3,17 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	urfave "github.com/urfave/cli/v2"
+
+	"leasehold/cluster"
 )
 
-// serveFlags is what the command line of serve says. Relations between the
-// timeouts are checked where they are used.
+// serveFlags is what the command line of serve says.
 type serveFlags struct {
 	id      string
 	address string // by which others reach this node, and under which it is a member
@@ -21,7 +21,7 @@ type serveFlags struct {
 	data    string
 	// members of the first configuration, in the order given. Empty: the node has
 	// its state already.
-	members []serveMember
+	members []cluster.Peer
 
 	minTTL, maxTTL time.Duration
 	maxLeases      int
@@ -34,8 +34,6 @@ type serveFlags struct {
 
 	logLevel string
 }
-
-type serveMember struct{ id, address string }
 
 var logLevels = []string{"trace", "debug", "info", "warn", "error"}
 
@@ -92,107 +90,36 @@ func serveConfig(c *urfave.Context) (serveFlags, error) {
 		snapshotThreshold: c.Uint64("snapshot-threshold"), snapshotInterval: duration("snapshot-interval"),
 		trailingLogs: c.Uint64("trailing-logs"), logLevel: c.String("log-level"),
 	}
-	if f.bind == "" {
-		f.bind = f.address
-	}
 	var err error
 	if c.IsSet("cluster") {
 		f.members, err = parseMembers(c.String("cluster"))
 	}
-	return f, acceptable(c, first(err, f.check()))
+	if err == nil {
+		err = f.check()
+	}
+	return f, acceptable(c, err)
 }
 
 // check says which flag cannot be, alone or beside another.
 func (f serveFlags) check() error {
 	switch {
-	case !goodID(f.id):
-		return fmt.Errorf("--id %q: %s", f.id, idForm)
 	case f.data == "":
 		return fmt.Errorf("--data is empty")
-	case f.minTTL > f.maxTTL:
-		return fmt.Errorf("--min-ttl %v is more than --max-ttl %v", f.minTTL, f.maxTTL)
-	case f.maxLeases <= 0:
-		return fmt.Errorf("--max-leases %d is not more than 0", f.maxLeases)
-	case f.snapshotThreshold == 0:
-		return fmt.Errorf("--snapshot-threshold 0 is not more than 0")
 	case !slices.Contains(logLevels, f.logLevel):
 		return fmt.Errorf("--log-level %q is none of %s", f.logLevel, strings.Join(logLevels, ", "))
 	}
-	if err := checkAddress(f.address); err != nil {
-		return fmt.Errorf("--address %w", err)
-	}
-	if _, _, err := net.SplitHostPort(f.bind); err != nil {
-		return fmt.Errorf("--bind %q is not HOST:PORT", f.bind)
-	}
-	if len(f.members) == 0 {
-		return nil
-	}
-	own := slices.IndexFunc(f.members, func(m serveMember) bool { return m.id == f.id })
-	if own < 0 {
-		return fmt.Errorf("--id %s is not in --cluster %s", f.id, formatMembers(f.members))
-	}
-	if m := f.members[own]; m.address != f.address {
-		return fmt.Errorf("--address %s is not the address of %s in --cluster, %s", f.address, f.id, m.address)
-	}
-	return nil
+	return f.config(hclog.NewNullLogger()).Validate()
 }
 
 // parseMembers reads the list of --cluster: ID=HOST:PORT, with commas between.
-func parseMembers(list string) ([]serveMember, error) {
-	var members []serveMember
+func parseMembers(list string) ([]cluster.Peer, error) {
+	var members []cluster.Peer
 	for entry := range strings.SplitSeq(list, ",") {
 		id, address, found := strings.Cut(strings.TrimSpace(entry), "=")
 		if !found {
 			return nil, fmt.Errorf("--cluster: %q is not ID=HOST:PORT", entry)
 		}
-		if !goodID(id) {
-			return nil, fmt.Errorf("--cluster: %q in %q: %s", id, entry, idForm)
-		}
-		if err := checkAddress(address); err != nil {
-			return nil, fmt.Errorf("--cluster: %s: %w", id, err)
-		}
-		for _, m := range members {
-			switch {
-			case m.id == id:
-				return nil, fmt.Errorf("--cluster: %s stands there twice, at %s and at %s", id, m.address, address)
-			case m.address == address:
-				return nil, fmt.Errorf("--cluster: %s and %s have the same address, %s", m.id, id, address)
-			}
-		}
-		members = append(members, serveMember{id, address})
+		members = append(members, cluster.Peer{ID: id, Address: address})
 	}
 	return members, nil
-}
-
-func formatMembers(members []serveMember) string {
-	var entries []string
-	for _, m := range members {
-		entries = append(entries, m.id+"="+m.address)
-	}
-	return strings.Join(entries, ",")
-}
-
-const idForm = "an id is 1 to 64 of A-Z a-z 0-9 . _ -"
-
-// goodID accepts what can stand in the list, in a header and in a log line
-// without quotes.
-func goodID(id string) bool {
-	return len(id) >= 1 && len(id) <= 64 && strings.IndexFunc(id, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
-	}) < 0
-}
-
-// checkAddress accepts an address that others can connect to.
-func checkAddress(address string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" {
-		return fmt.Errorf("%q is not HOST:PORT", address)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("%q has no port from 1 to 65535", address)
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		return fmt.Errorf("%q stands for all addresses of this machine, which others cannot connect to; use --bind for it", address)
-	}
-	return nil
 }

@@ -76,10 +76,7 @@ func closeWithin(node *cluster.Node, timeout time.Duration) error {
 // config is what the flags say, for a node.
 func (f serveFlags) config(logger hclog.Logger) cluster.Config {
 	cfg := cluster.DefaultConfig()
-	cfg.ID, cfg.Address, cfg.Bind = f.id, f.address, f.bind
-	for _, m := range f.members {
-		cfg.Founders = append(cfg.Founders, cluster.Peer{ID: m.id, Address: m.address})
-	}
+	cfg.ID, cfg.Address, cfg.Bind, cfg.Founders = f.id, f.address, f.bind, f.members
 	cfg.Disk = &cluster.Folder{Path: f.data, Logger: logger}
 	cfg.Logger, cfg.Version = logger, version()
 	cfg.MinTTL, cfg.MaxTTL, cfg.MaxLeases = f.minTTL, f.maxTTL, f.maxLeases

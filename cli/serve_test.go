@@ -10,6 +10,8 @@ import (
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
+
+	"leasehold/cluster"
 )
 
 // parseServe gives what serve makes of a command line.
@@ -37,8 +39,8 @@ func TestServe_Defaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.id != "n1" || f.address != "10.0.0.1:8001" || f.bind != f.address || f.data != "d" || len(f.members) != 3 ||
-		f.members[0] != (serveMember{"n3", "10.0.0.3:8001"}) {
+	if f.id != "n1" || f.address != "10.0.0.1:8001" || f.bind != "" || f.data != "d" || len(f.members) != 3 ||
+		f.members[0] != (cluster.Peer{ID: "n3", Address: "10.0.0.3:8001"}) {
 		t.Errorf("%+v", f)
 	}
 	if f.minTTL != 100*time.Millisecond || f.maxTTL != 24*time.Hour || f.maxLeases != 1_000_000 ||
@@ -71,26 +73,27 @@ func TestServe_UsageErrors(t *testing.T) {
 		{"--id n1 --data d", "--address is missing"},
 		{"--id n1 --address h:1", "--data is missing"},
 		{own + "extra", "no arguments are expected"},
-		{"--id n=1 --address h:1 --data d", `--id "n=1"`},
-		{"--id n1 --address h --data d", `--address "h" is not HOST:PORT`},
-		{"--id n1 --address :1 --data d", `--address ":1" is not HOST:PORT`},
-		{"--id n1 --address h:0 --data d", "no port"},
-		{"--id n1 --address 0.0.0.0:1 --data d", "use --bind"},
-		{"--id n1 --address [::]:1 --data d", "use --bind"},
-		{own + "--bind nowhere", `--bind "nowhere"`},
+		{"--id n=1 --address h:1 --data d", `"n=1" is no node id`},
+		{"--id n1 --address h --data d", `the address of node n1 is "h", it must be HOST:PORT`},
+		{"--id n1 --address :1 --data d", `the address of node n1 is ":1", which stands for every address`},
+		{"--id n1 --address h:0 --data d", "its port must be a number from 1 to 65535"},
+		{"--id n1 --address 0.0.0.0:1 --data d", "which stands for every address of this machine"},
+		{"--id n1 --address [::]:1 --data d", "which stands for every address of this machine"},
+		{own + "--bind nowhere", `the address to bind is "nowhere"`},
 		{own + "--cluster n1", `"n1" is not ID=HOST:PORT`},
 		{own + "--cluster=", `"" is not ID=HOST:PORT`},
 		{own + "--cluster n1=10.0.0.1:8001,", `"" is not ID=HOST:PORT`},
-		{own + "--cluster n1=10.0.0.1:8001,=h:1", `"" in "=h:1"`},
-		{own + "--cluster n1=10.0.0.1:8001,n2=h", `n2: "h" is not HOST:PORT`},
-		{own + "--cluster n1=10.0.0.1:8001,n1=h:1", "n1 stands there twice, at 10.0.0.1:8001 and at h:1"},
-		{own + "--cluster n1=10.0.0.1:8001,n2=10.0.0.1:8001", "n1 and n2 have the same address, 10.0.0.1:8001"},
-		{own + "--cluster n2=h:2,n3=h:3", "--id n1 is not in --cluster n2=h:2,n3=h:3"},
-		{own + "--cluster n1=h:1,n2=h:2", "--address 10.0.0.1:8001 is not the address of n1 in --cluster, h:1"},
-		{own + "--min-ttl 2s --max-ttl 1s", "--min-ttl 2s is more than --max-ttl 1s"},
+		{own + "--cluster n1=10.0.0.1:8001,=h:1", `"" is no node id`},
+		{own + "--cluster n1=10.0.0.1:8001,n2=h", `the address of node n2 is "h", it must be HOST:PORT`},
+		{own + "--cluster n1=10.0.0.1:8001,n1=h:1", "the cluster list names n1 twice: at 10.0.0.1:8001 and at h:1"},
+		{own + "--cluster n1=10.0.0.1:8001,n2=10.0.0.1:8001", "the cluster list gives 10.0.0.1:8001 to two nodes: n1 and n2"},
+		{own + "--cluster n2=h:2,n3=h:3", "the cluster list does not contain this node (n1): n2=h:2,n3=h:3"},
+		{own + "--cluster n1=h:1,n2=h:2", "the cluster list gives n1 the address h:1, but it was started with 10.0.0.1:8001"},
+		{own + "--min-ttl 2s --max-ttl 1s", "the greatest TTL (1s) is less than the least TTL (2s)"},
 		{own + "--min-ttl 1500us", "whole milliseconds"},
-		{own + "--max-leases 0", "--max-leases 0"},
-		{own + "--snapshot-threshold 0", "--snapshot-threshold 0"},
+		{own + "--max-leases 0", "it must be at least 1"},
+		{own + "--snapshot-threshold 0", "the snapshot threshold is 0"},
+		{own + "--heartbeat-timeout 2s --election-timeout 1s", "the election timeout (1s) is less than the heartbeat timeout (2s)"},
 		{own + "--log-level loud", `--log-level "loud"`},
 	} {
 		_, err := parseServe(t, tt.line)

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
-	"leasehold/lease"
 	"leasehold/transport"
 )
 
@@ -76,7 +76,7 @@ func (c Config) Validate() error {
 		return err
 	}
 	if c.Bind != "" {
-		if err := checkAddress("the address to bind", c.Bind); err != nil {
+		if _, err := splitAddress("the address to bind", c.Bind); err != nil {
 			return err
 		}
 	}
@@ -131,28 +131,51 @@ func (c Config) validateFounders() error {
 	return nil
 }
 
+// checkID accepts what can stand in a list, in a header and in a log line without
+// quotes.
 func checkID(id string) error {
-	// An id is a lease name without slashes: it stands in paths, too.
-	if err := lease.CheckName(id); err != nil || strings.Contains(id, "/") || len(id) > 64 {
-		return fmt.Errorf("%q is no node id: 1 to 64 of A-Z a-z 0-9 . _ : @ = + -", id)
+	ok := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
+	}
+	if id == "" || len(id) > 64 || strings.ContainsFunc(id, func(r rune) bool { return !ok(r) }) {
+		return fmt.Errorf("%q is no node id: an id is 1 to 64 of A-Z a-z 0-9 . _ -", id)
 	}
 	return nil
 }
 
+// checkAddress accepts an address that others can connect to.
 func checkAddress(what, address string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || port == "" || port == "0" {
-		return fmt.Errorf("%s is %q, it must be host:port", what, address)
+	host, err := splitAddress(what, address)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("%s is %q, which stands for every address of this machine; others need one that they can connect to (--bind may be such a one)", what, address)
 	}
 	return nil
+}
+
+// splitAddress returns the host of a host:port with a port that can be used.
+func splitAddress(what, address string) (host string, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fmt.Errorf("%s is %q, it must be HOST:PORT", what, address)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("%s is %q, its port must be a number from 1 to 65535", what, address)
+	}
+	return host, nil
 }
 
 // formatPeers writes a list of nodes as the command line does, in order of id.
 func formatPeers(peers []Peer) string {
-	sorted := slices.SortedFunc(slices.Values(peers), func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
-	parts := make([]string, len(sorted))
-	for i, p := range sorted {
+	parts := make([]string, len(peers))
+	for i, p := range sortedPeers(peers) {
 		parts[i] = p.ID + "=" + p.Address
 	}
 	return strings.Join(parts, ",")
+}
+
+func sortedPeers(peers []Peer) []Peer {
+	return slices.SortedFunc(slices.Values(peers), func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -133,16 +134,34 @@ func (n *Node) survey(ctx context.Context) map[string]transport.Hello {
 func (n *Node) askOnce(ctx context.Context, p Peer) (transport.Hello, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	var h transport.Hello
+	var refused *transport.RefusedError
 	probe, err := n.transport.Probe(ctx, p.Address)
-	if err != nil {
-		return transport.Hello{}, err
+	switch {
+	case errors.As(err, &refused): // such as a node of another cluster, which says so
+		h = refused.From
+	case err != nil:
+		return h, err
+	default:
+		defer probe.Close()
+		h = probe.Hello()
 	}
-	defer probe.Close()
-	h := probe.Hello()
 	if h.ID != p.ID {
 		return h, fmt.Errorf("%s answers as %s", p.Address, h.ID)
 	}
 	return h, nil
+}
+
+// hasFormed says whether this node has a log, or a snapshot in its place. A term
+// alone does not count, although raft.HasExistingState thinks so: it is what a
+// crash in the midst of found leaves behind, before the node has ever voted.
+func (n *Node) hasFormed() (bool, error) {
+	last, err := n.stores.Log.LastIndex()
+	if err != nil || last > 0 {
+		return last > 0, err
+	}
+	snapshots, err := n.stores.Snapshots.List()
+	return len(snapshots) > 0, err
 }
 
 // found makes this node a founder for good.
@@ -150,13 +169,20 @@ func (n *Node) found(founders map[string]string) error {
 	if err := n.updateIdentity(func(id *Identity) { id.Founders = founders }); err != nil {
 		return err
 	}
+	// In order of id: this is entry 1 of every founder's log, and must be the same
+	// entry, in whichever order the list was given.
 	var first raft.Configuration
-	for _, p := range n.cfg.Founders {
+	for _, p := range sortedPeers(n.cfg.Founders) {
 		first.Servers = append(first.Servers, raft.Server{
 			Suffrage: raft.Voter, ID: raft.ServerID(p.ID), Address: raft.ServerAddress(p.Address),
 		})
 	}
 	err := raft.BootstrapCluster(n.raftConfig(), n.stores.Log, n.stable, n.stores.Snapshots, n.raftTransport, first)
+	if errors.Is(err, raft.ErrCantBootstrap) {
+		// It writes a term and then the configuration, and takes the term alone for
+		// a cluster. An earlier attempt got no further (see hasFormed): finish it.
+		err = n.stores.Log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(first)})
+	}
 	if err != nil {
 		return fmt.Errorf("the first configuration cannot be saved: %w", err)
 	}

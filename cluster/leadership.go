@@ -136,7 +136,7 @@ func (n *Node) serve(ctx context.Context) (*leadership, error) {
 		return l, nil
 	default:
 	}
-	timer := time.NewTimer(time.Second)
+	timer := time.NewTimer(servingTimeout)
 	defer timer.Stop()
 	select {
 	case <-l.serving:

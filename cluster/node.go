@@ -82,7 +82,7 @@ func Open(cfg Config) (*Node, error) {
 }
 
 func (n *Node) open() error {
-	formed, err := raft.HasExistingState(n.stores.Log, n.stores.Stable, n.stores.Snapshots)
+	formed, err := n.hasFormed()
 	if err != nil {
 		return fmt.Errorf("the data cannot be read: %w", err)
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,9 +205,10 @@ func (p *peers) confirm(ctx context.Context, term uint64) error {
 	case <-r.done:
 		return r.err
 	case <-ctx.Done():
+		if errors.Is(context.Cause(ctx), errNoMajority) {
+			return p.node.noQuorum()
+		}
 		return ctx.Err()
-	case <-time.After(2 * roundTimeout): // one under way, then ours
-		return p.node.noQuorum()
 	}
 }
 

@@ -12,12 +12,22 @@ import (
 	"leasehold/lease"
 )
 
+// A request is answered within 2 s, whatever happens. It may be held up by a
+// leader that does not serve yet, and twice on the way into Raft's queue: by the
+// Expire that goes before it, and by itself. What is left of answerTimeout is for
+// the outcome.
 const (
-	// enqueueTimeout bounds the way into Raft's queue; outcomeTimeout bounds
-	// everything, so that a request is answered within 2 s whatever happens.
-	enqueueTimeout = time.Second
-	outcomeTimeout = 1800 * time.Millisecond
+	servingTimeout = 800 * time.Millisecond
+	enqueueTimeout = 500 * time.Millisecond
+	answerTimeout  = 1900 * time.Millisecond
 )
+
+var errNoMajority = fmt.Errorf("no majority has confirmed the entry within %v", answerTimeout)
+
+// inTime bounds the answering of a request.
+func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, answerTimeout, errNoMajority)
+}
 
 // errNothing marks an error of Raft after which the entry is surely not in the
 // log, and never will be.
@@ -86,14 +96,10 @@ func outcome(err error) error {
 
 // settle waits for a proposal on behalf of a request.
 func (n *Node) settle(ctx context.Context, p *proposal) (lease.Result, error) {
-	timer := time.NewTimer(outcomeTimeout)
-	defer timer.Stop()
 	select {
 	case <-p.done:
 	case <-ctx.Done():
-		return lease.Result{}, &Unknown{ctx.Err()}
-	case <-timer.C:
-		return lease.Result{}, &Unknown{fmt.Errorf("no majority has confirmed the entry within %v", outcomeTimeout)}
+		return lease.Result{}, &Unknown{context.Cause(ctx)}
 	}
 	if errors.Is(p.err, raft.ErrLeadershipTransferInProgress) {
 		return lease.Result{}, n.transferring()

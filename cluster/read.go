@@ -68,6 +68,8 @@ func (n *Node) read(ctx context.Context, c Consistency, f func(*lease.Table, *le
 	read := Read{Consistency: c}
 	var l *leadership
 	if c == Linearizable {
+		ctx, cancel := inTime(ctx)
+		defer cancel()
 		var err error
 		if l, err = n.serve(ctx); err != nil {
 			return read, err

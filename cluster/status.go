@@ -133,7 +133,10 @@ func readLog(log raft.LogStore, from uint64, limit int) (LogPage, error) {
 }
 
 func decodeEntry(l *raft.Log) LogEntry {
-	e := LogEntry{Index: l.Index, Term: l.Term, At: l.AppendedAt.UnixMilli()}
+	e := LogEntry{Index: l.Index, Term: l.Term}
+	if !l.AppendedAt.IsZero() { // the first configuration has none
+		e.At = l.AppendedAt.UnixMilli()
+	}
 	switch l.Type {
 	case raft.LogCommand:
 		e.Kind = fsm.KindName(l.Data)

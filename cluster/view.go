@@ -125,7 +125,7 @@ type Members struct {
 // LogEntry is one entry of this node's Raft log, decoded.
 type LogEntry struct {
 	Index, Term uint64
-	At          int64  // wall-clock milliseconds
+	At          int64  // wall-clock milliseconds, 0 if the entry has none
 	Kind        string // "acquire", "expire", …; "noop", "configuration" of Raft's own
 	Command     lease.Command
 	Members     []Member // of a configuration

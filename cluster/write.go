@@ -14,6 +14,8 @@ func (n *Node) Acquire(ctx context.Context, c lease.Acquire) (Outcome, error) {
 	if err := n.checkTTL(c.TTL); err != nil {
 		return Outcome{}, err
 	}
+	ctx, cancel := inTime(ctx)
+	defer cancel()
 	l, err := n.serve(ctx)
 	if err != nil {
 		return Outcome{}, err
@@ -34,6 +36,8 @@ func (n *Node) Renew(ctx context.Context, c lease.Renew) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
+	ctx, cancel := inTime(ctx)
+	defer cancel()
 	l, err := n.serve(ctx)
 	if err != nil {
 		return Outcome{}, err
@@ -52,6 +56,8 @@ func (n *Node) Renew(ctx context.Context, c lease.Renew) (Outcome, error) {
 
 // Release gives a lease back.
 func (n *Node) Release(ctx context.Context, c lease.Release) (Outcome, error) {
+	ctx, cancel := inTime(ctx)
+	defer cancel()
 	l, err := n.serve(ctx)
 	if err != nil {
 		return Outcome{}, err

@@ -87,7 +87,7 @@ func (s *Server) lease(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	l := leaseOf(view)
+	l := LeaseOf(view)
 	l.ClusterID, l.Term, l.Index = read.ClusterID, read.Term, read.Index
 	l.StaleRead = staleRead(read)
 	return answer{body: l, at: position{read.Term, read.Index}}, nil
@@ -118,7 +118,7 @@ func (s *Server) leases(c *call) (answer, error) {
 		Index: read.Index, StaleRead: staleRead(read),
 	}
 	for _, view := range page.Leases {
-		body.Leases = append(body.Leases, leaseOf(view))
+		body.Leases = append(body.Leases, LeaseOf(view))
 	}
 	return answer{body: body, at: position{read.Term, read.Index}}, nil
 }

@@ -35,11 +35,7 @@ func (s *Server) raftLog(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	body := wire.Log{First: page.First, Last: page.Last, Entries: make([]wire.LogEntry, 0, len(page.Entries))}
-	for _, e := range page.Entries {
-		body.Entries = append(body.Entries, logEntryOf(e))
-	}
-	return answer{body: body}, nil
+	return answer{body: LogOf(page)}, nil
 }
 
 func (s *Server) livez(*call) (answer, error) {

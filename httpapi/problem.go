@@ -131,7 +131,7 @@ func problem(err error) (wire.Problem, position) {
 
 // explain adds to a problem what the log knows of a refusal.
 func explain(p *wire.Problem, e *cluster.Refusal) {
-	l := leaseOf(cluster.LeaseView{
+	l := LeaseOf(cluster.LeaseView{
 		Name: e.Result.Name, Lease: e.Result.Lease, Last: e.Last, Remaining: e.Remaining,
 	})
 	l.ClusterID, l.Term, l.Index = e.ClusterID, e.Result.Entry.Term, e.Result.Entry.Index

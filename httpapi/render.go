@@ -31,7 +31,8 @@ func released(cmd lease.Release, out cluster.Outcome) wire.Release {
 	return wire.Release{Name: cmd.Name, Token: cmd.Token, Index: index, Already: out.Result.Already}
 }
 
-func leaseOf(v cluster.LeaseView) wire.Lease {
+// LeaseOf is a lease as a reader sees it, without the position of the read.
+func LeaseOf(v cluster.LeaseView) wire.Lease {
 	l := wire.Lease{Name: v.Name, State: string(v.Lease.State()), Last: lastOf(v.Last)}
 	if v.Lease.State() == lease.Free {
 		return l
@@ -139,6 +140,15 @@ func membersOf(members []cluster.Member) []wire.Member {
 		list = append(list, wire.Member{Node: wire.Node{ID: m.ID, Address: m.Address}, Suffrage: m.Suffrage})
 	}
 	return list
+}
+
+// LogOf is the body of GET /v1/log.
+func LogOf(page cluster.LogPage) wire.Log {
+	body := wire.Log{First: page.First, Last: page.Last, Entries: make([]wire.LogEntry, 0, len(page.Entries))}
+	for _, e := range page.Entries {
+		body.Entries = append(body.Entries, logEntryOf(e))
+	}
+	return body
 }
 
 func logEntryOf(e cluster.LogEntry) wire.LogEntry {
