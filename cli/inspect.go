@@ -83,7 +83,7 @@ func (p *program) inspect(c *urfave.Context, f *inspectFlags) error {
 	shown := inspectionOf(in)
 	if in.InUse {
 		if shown.Log, err = runningLog(c.Context, in.Identity.Address, f); err != nil {
-			return fmt.Errorf("the folder is in use, and the node that should have it open cannot be asked: %w", err)
+			return fmt.Errorf("data folder %s is in use, and the node that should have it open cannot be asked: %w", f.data, err)
 		}
 	}
 	if f.json {

@@ -39,8 +39,12 @@ func (p *program) serve(ctx context.Context, f serveFlags) error {
 		logger.Info("stopping", "reason", context.Cause(ctx))
 		return stop(node, api, logger)
 	case <-node.Failed():
-		// The reason is told once, by whoever reports the error; closing what is
-		// left is a courtesy, and must not keep the process from ending.
+		// The reason is told once, by whoever reports the error; answering what can
+		// be answered, and closing what is left, is a courtesy, and must not keep the
+		// process from ending.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		api.Shutdown(ctx)
 		closeWithin(node, time.Second)
 		return node.Err()
 	case err := <-served:

@@ -15,6 +15,8 @@ type Disk interface {
 
 // Stores are the parts of an open [Disk].
 type Stores struct {
+	// Name of the disk, for messages. May be empty.
+	Name      string
 	Log       raft.LogStore
 	Stable    raft.StableStore
 	Snapshots raft.SnapshotStore
@@ -64,4 +66,22 @@ func (s *stableStore) check(err error) error {
 		runtime.Goexit() // ends Raft's goroutine in an orderly way; see fail
 	}
 	return nil
+}
+
+// logStore stands before the log. A node that could not write an entry stops:
+// what the disk holds after a failed write is not known for sure, and a leader
+// that stayed would be elected, fail and step down again and again.
+type logStore struct {
+	raft.LogStore
+	fail func(error)
+}
+
+func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+func (s *logStore) StoreLogs(logs []*raft.Log) error {
+	err := s.LogStore.StoreLogs(logs)
+	if err != nil {
+		s.fail(err)
+	}
+	return err
 }

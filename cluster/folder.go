@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ const (
 	snapshotsKept   = 2
 	identityVersion = 1
 	lockTimeout     = 500 * time.Millisecond
-	logCacheSize    = 4096 // entries kept in memory for followers
+	termKey         = "CurrentTerm" // under which Raft keeps it in raft.db
 )
 
 // Folder is a [Disk] in a folder of the file system.
@@ -55,20 +54,12 @@ func (f *Folder) open() (*Stores, error) {
 	if err := os.MkdirAll(f.Path, 0o755); err != nil {
 		return nil, fmt.Errorf("it cannot be created: %w", cause(err))
 	}
-	identity, err := readIdentity(f.path(identityFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = f.mustBeEmpty()
-	}
+	identity, err := f.check()
 	if err != nil {
 		return nil, err
 	}
-	if identity.Formed {
-		if _, err := os.Stat(f.path(logFile)); err != nil {
-			return nil, fmt.Errorf("%s is missing; this node has taken part in a cluster, so starting without it could undo what the cluster has promised", logFile)
-		}
-	}
-	if err := checkLogFile(f.path(logFile)); err != nil {
-		return nil, err
+	if err := f.createLogFile(); err != nil {
+		return nil, fmt.Errorf("%s cannot be created: %w", logFile, cause(err))
 	}
 	bolt, err := raftboltdb.New(raftboltdb.Options{
 		Path: f.path(logFile),
@@ -93,36 +84,72 @@ func (f *Folder) open() (*Stores, error) {
 }
 
 func (f *Folder) stores(bolt *raftboltdb.BoltStore, identity Identity) (*Stores, error) {
+	if err := f.removeUnfinishedSnapshots(); err != nil {
+		return nil, fmt.Errorf("an unfinished snapshot cannot be removed: %w", cause(err))
+	}
 	snapshots, err := raft.NewFileSnapshotStoreWithLogger(f.Path, snapshotsKept, f.Logger.Named("snapshots"))
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be used: %w", snapshotsDir, cause(err))
 	}
-	newest, err := f.checkSnapshots(snapshots)
-	if err != nil {
-		return nil, err
-	}
-	first, err := bolt.FirstIndex()
-	if err != nil {
-		return nil, fmt.Errorf("%s cannot be read: %w", logFile, err)
-	}
-	if first > newest+1 {
-		return nil, fmt.Errorf("the log begins at entry %d and the newest snapshot ends at %d: the entries between are lost", first, newest)
-	}
-	log, err := raft.NewLogCache(logCacheSize, bolt)
-	if err != nil {
-		return nil, err
-	}
 	return &Stores{
-		Log: log, Stable: bolt, Snapshots: snapshots,
+		Name: "data folder " + f.Path,
+		Log:  sealedLog{bolt}, Stable: bolt, Snapshots: snapshots,
 		Identity: identity,
-		Save:     func(id Identity) error { return f.saveIdentity(id) },
+		Save:     f.saveIdentity,
 		Close:    bolt.Close,
 	}, nil
 }
 
+// check looks through all that is in the folder and changes nothing.
+func (f *Folder) check() (Identity, error) {
+	identity, err := readIdentity(f.path(identityFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return identity, f.mustBeEmpty()
+	}
+	if err != nil {
+		return identity, err
+	}
+	log, err := openLogFile(f.path(logFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if identity.Formed {
+			return identity, fmt.Errorf("%s is missing; this node has taken part in a cluster, so starting without it could undo what the cluster has promised", logFile)
+		}
+		return identity, nil // a first start that was cut off
+	}
+	if err != nil {
+		return identity, err
+	}
+	defer log.Close()
+	return identity, f.checkState(log)
+}
+
+// checkState makes sure that what Raft has left is whole and belongs together.
+func (f *Folder) checkState(log sealedLog) error {
+	if err := log.check(); err != nil {
+		return fmt.Errorf("%s is damaged: %w", logFile, err)
+	}
+	newest, err := f.checkSnapshots()
+	if err != nil {
+		return err
+	}
+	first, err := log.FirstIndex()
+	if err != nil {
+		return fmt.Errorf("%s cannot be read: %w", logFile, err)
+	}
+	if first > newest.Index+1 {
+		return fmt.Errorf("the log begins at entry %d and the newest snapshot ends at %d: the entries between are lost", first, newest.Index)
+	}
+	// An absent term is 0. It is saved before anything of that term is.
+	if term, _ := log.GetUint64([]byte(termKey)); term < newest.Term {
+		return fmt.Errorf("%s knows of term %d at most and the newest snapshot is of term %d: it is not the one that belongs here, and this node's vote and part of its log are lost", logFile, term, newest.Term)
+	}
+	return nil
+}
+
 func (f *Folder) path(name string) string { return filepath.Join(f.Path, name) }
 
-// mustBeEmpty refuses a folder that has no identity but is not fresh either.
+// mustBeEmpty refuses a folder that has no identity but is not fresh either. A
+// first start that was cut off may have left an empty log and no snapshots.
 func (f *Folder) mustBeEmpty() error {
 	entries, err := os.ReadDir(f.Path)
 	if err != nil {
@@ -133,12 +160,37 @@ func (f *Folder) mustBeEmpty() error {
 		switch {
 		case name == "lost+found" || strings.HasPrefix(name, "."):
 		case name == logFile || name == snapshotsDir:
+			empty, err := f.isEmpty(name)
+			if err != nil {
+				return err
+			}
+			if empty {
+				continue
+			}
 			return fmt.Errorf("it holds %s but no %s; it is damaged, or a part of another node's folder", name, identityFile)
 		default:
 			return fmt.Errorf("it holds %q and was never a node's; use an empty folder", name)
 		}
 	}
 	return nil
+}
+
+func (f *Folder) isEmpty(name string) (bool, error) {
+	if name == logFile {
+		log, err := openLogFile(f.path(name))
+		if err != nil {
+			return false, err
+		}
+		defer log.Close()
+		last, err := log.LastIndex()
+		term, _ := log.GetUint64([]byte(termKey))
+		return last == 0 && term == 0, err
+	}
+	entries, err := os.ReadDir(f.path(name))
+	if err != nil {
+		return false, fmt.Errorf("%s cannot be read: %w", name, cause(err))
+	}
+	return len(entries) == 0, nil
 }
 
 // readIdentity returns an empty identity and fs.ErrNotExist if there is none.
@@ -167,90 +219,92 @@ func (f *Folder) saveIdentity(id Identity) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(f.Path, "."+identityFile+"-*")
+	if err := f.replace(identityFile, append(data, '\n')); err != nil {
+		return fmt.Errorf("%s cannot be saved: %w", identityFile, cause(err))
+	}
+	return nil
+}
+
+func (f *Folder) replace(name string, data []byte) error {
+	tmp, err := os.CreateTemp(f.Path, "."+name+"-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(append(data, '\n'))
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), f.path(identityFile))
-	}
-	if err != nil {
-		return fmt.Errorf("%s cannot be saved: %w", identityFile, cause(err))
-	}
-	folder, err := os.Open(f.Path)
-	if err != nil {
+	_, err = tmp.Write(data)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
-	return errors.Join(folder.Sync(), folder.Close())
-}
-
-// checkLogFile walks through the whole database, read-only. Opening a damaged
-// one for writing might destroy what could still be saved.
-func checkLogFile(path string) (err error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err := os.Rename(tmp.Name(), f.path(name)); err != nil {
+		return err
 	}
-	// A file cut short is found as a fault on a mapped page.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s is damaged: %v", logFile, p)
-		}
-	}()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout, PreLoadFreelist: false})
-	if err != nil {
-		if errors.Is(err, bolterrors.ErrTimeout) {
-			return lockError(err)
-		}
-		return fmt.Errorf("%s is damaged or cannot be read: %w", logFile, cause(err))
-	}
-	defer db.Close()
-	return db.View(func(tx *bbolt.Tx) error {
-		for err := range tx.Check() {
-			return fmt.Errorf("%s is damaged: %w", logFile, err)
-		}
-		return nil
-	})
+	return syncFolder(f.Path)
 }
 
 var snapshotName = regexp.MustCompile(`^[0-9]+-[0-9]+-[0-9]+$`)
 
-// checkSnapshots reads every snapshot and returns the index of the newest.
+// checkSnapshots reads every snapshot and returns what the newest says of itself.
 // Raft itself would pass over a damaged one and take an older state, without
 // asking whether the log still holds what came between.
-func (f *Folder) checkSnapshots(store *raft.FileSnapshotStore) (newest uint64, err error) {
-	entries, err := os.ReadDir(f.path(snapshotsDir))
-	if err != nil {
-		return 0, fmt.Errorf("%s cannot be read: %w", snapshotsDir, cause(err))
+func (f *Folder) checkSnapshots() (newest raft.SnapshotMeta, err error) {
+	names, err := f.snapshotNames("")
+	if err != nil || len(names) == 0 {
+		return newest, err
 	}
-	for _, e := range entries {
-		name, unfinished := strings.CutSuffix(e.Name(), ".tmp")
-		if !e.IsDir() || !snapshotName.MatchString(name) {
-			continue
-		}
-		path := filepath.Join(f.path(snapshotsDir), e.Name())
-		if unfinished { // the process died while it wrote this one
-			if err := os.RemoveAll(path); err != nil {
-				return 0, fmt.Errorf("an unfinished snapshot cannot be removed: %w", cause(err))
-			}
-			continue
-		}
+	// A store of its own, which does not log: whoever reports the error does.
+	store, err := raft.NewFileSnapshotStoreWithLogger(f.Path, snapshotsKept, hclog.NewNullLogger())
+	if err != nil {
+		return newest, fmt.Errorf("%s cannot be used: %w", snapshotsDir, cause(err))
+	}
+	for _, name := range names {
 		meta, state, err := store.Open(name)
-		if err != nil {
-			return 0, fmt.Errorf("snapshot %s is damaged: %w", filepath.Join(snapshotsDir, name), err)
+		if err == nil {
+			state.Close() // Open has read all of it and compared the checksum
+			// What it says of itself has no checksum, but stands in its name too.
+			if meta.ID != name || !strings.HasPrefix(name, fmt.Sprintf("%d-%d-", meta.Term, meta.Index)) {
+				err = fmt.Errorf("its meta.json says that it is %s, of term %d up to index %d", meta.ID, meta.Term, meta.Index)
+			}
 		}
-		state.Close() // Open has read all of it and compared the checksum
-		newest = max(newest, meta.Index)
+		if err != nil {
+			return newest, fmt.Errorf("snapshot %s is damaged: %w", filepath.Join(snapshotsDir, name), cause(err))
+		}
+		if meta.Index > newest.Index {
+			newest = *meta
+		}
 	}
 	return newest, nil
 }
 
+// removeUnfinishedSnapshots removes what a process left that died while it wrote.
+func (f *Folder) removeUnfinishedSnapshots() error {
+	names, err := f.snapshotNames(".tmp")
+	for _, name := range names {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(f.path(snapshotsDir), name+".tmp")))
+	}
+	return err
+}
+
+// snapshotNames lists the snapshots whose folders have that ending, without it.
+func (f *Folder) snapshotNames(ending string) ([]string, error) {
+	entries, err := os.ReadDir(f.path(snapshotsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s cannot be read: %w", snapshotsDir, cause(err))
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ending); ok && e.IsDir() && snapshotName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// errInUse: another process, or another node in this one, has the folder open.
+var errInUse = errors.New("it is in use by another process")
+
 func lockError(err error) error {
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return errors.New("it is in use by another process")
+		return errInUse
 	}
 	return cause(err)
 }

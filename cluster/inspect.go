@@ -12,9 +12,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"leasehold/fsm"
 	"leasehold/lease"
@@ -62,28 +59,28 @@ func Inspect(path string, from uint64, limit int) (Inspection, error) {
 }
 
 func (f *Folder) inspectLog(in *Inspection, from uint64, limit int) error {
-	bolt, err := raftboltdb.New(raftboltdb.Options{
-		Path:        f.path(logFile),
-		BoltOptions: &bbolt.Options{ReadOnly: true, Timeout: lockTimeout},
-	})
-	if errors.Is(err, bolterrors.ErrTimeout) {
+	log, err := openLogFile(f.path(logFile))
+	if errors.Is(err, errInUse) {
 		in.InUse = true
 		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) && in.Identity.Formed {
+		return fmt.Errorf("%s is missing", logFile)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s cannot be opened: %w", logFile, cause(err))
+		return err
 	}
-	defer bolt.Close()
+	defer log.Close()
 	// These are the keys under which Raft keeps its state; absent ones are zero.
-	in.Term, _ = bolt.GetUint64([]byte("CurrentTerm"))
-	in.VoteTerm, _ = bolt.GetUint64([]byte("LastVoteTerm"))
-	if vote, err := bolt.Get([]byte("LastVoteCand")); err == nil {
+	in.Term, _ = log.GetUint64([]byte(termKey))
+	in.VoteTerm, _ = log.GetUint64([]byte("LastVoteTerm"))
+	if vote, err := log.Get([]byte("LastVoteCand")); err == nil {
 		in.Vote = string(vote)
 	}
-	in.Log, err = readLog(bolt, from, limit)
+	in.Log, err = readLog(log, from, limit)
 	return err
 }
 

@@ -38,11 +38,14 @@ type Node struct {
 	peers         *peers
 	leading       atomic.Pointer[leadership]
 	proposals     gate
+	queue         chan *proposal // on their way to Raft
 
 	mayKnowCluster chan struct{} // buffered 1
 
 	failed  chan struct{} // closed when the node can go no further; failure is set then
 	failure error
+
+	saving sync.Mutex // held while the identity is written, so that mu need not be
 
 	mu         sync.Mutex // guards what follows
 	id         Identity
@@ -66,12 +69,18 @@ func Open(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, log: cfg.Logger, opened: time.Now(), stores: stores, id: stores.Identity,
 		ready: make(chan struct{}), failed: make(chan struct{}), waiting: "this node is starting",
-		mayKnowCluster: make(chan struct{}, 1),
+		mayKnowCluster: make(chan struct{}, 1), queue: make(chan *proposal, maxQueue),
 	}
 	n.closing, n.close = context.WithCancel(context.Background())
 	n.stable = &stableStore{stores.Stable, func(err error) {
 		n.fail(fmt.Errorf("the term and vote of Raft cannot be saved: %w", err))
 	}}
+	n.stores.Log, err = raft.NewLogCache(logCacheSize, &logStore{stores.Log, func(err error) {
+		n.fail(fmt.Errorf("the log cannot be written: %w", err))
+	}})
+	if err != nil {
+		return nil, errors.Join(err, stores.Close())
+	}
 	n.machine = fsm.New(fsm.Config{Observe: n.observe, Restored: n.restored, Fail: n.fail})
 	n.peers = newPeers(n)
 	if err := n.open(); err != nil {
@@ -87,6 +96,9 @@ func (n *Node) open() error {
 		return fmt.Errorf("the data cannot be read: %w", err)
 	}
 	if err := n.claimIdentity(formed); err != nil {
+		if n.stores.Name != "" {
+			return fmt.Errorf("%s: %w", n.stores.Name, err)
+		}
 		return err
 	}
 	if !formed && len(n.cfg.Founders) == 0 {
@@ -101,7 +113,13 @@ func (n *Node) open() error {
 	}
 	n.raftTransport = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: n.transport.Raft(), MaxPool: 3, Timeout: rpcTimeout,
-		Logger: n.log.Named("raft-net"), MsgpackUseNewTimeFormat: true,
+		// No pipelining. After a follower has answered no (its disk was full, a newer
+		// term has begun), Raft's pipeline may block for good between a sender and a
+		// reader that wait for each other: that follower is never sent an entry again,
+		// while its heartbeats go on, and Shutdown never returns. Without it a round
+		// of replication carries all that has gathered meanwhile, which is as fast.
+		MaxRPCsInFlight: 1,
+		Logger:          n.log.Named("raft-net"), MsgpackUseNewTimeFormat: true,
 	})
 	if formed {
 		if err := n.checkPeers(n.closing); err != nil {
@@ -120,6 +138,9 @@ func (n *Node) open() error {
 	})
 	return nil
 }
+
+// logCacheSize is how many entries are kept in memory for followers.
+const logCacheSize = 4096
 
 // rpcTimeout bounds one exchange between nodes. It is long enough for a slow
 // disk under a full batch; a dead peer is noticed by its heartbeats, not by this.
@@ -156,6 +177,7 @@ func (n *Node) startRaft() error {
 	n.tasks.Go(func() { n.followLeadership(changes) })
 	n.tasks.Go(func() { n.peers.run(n.closing) })
 	n.tasks.Go(n.rememberCluster)
+	n.tasks.Go(n.handOver)
 	return nil
 }
 
@@ -171,10 +193,9 @@ func (n *Node) raftConfig() *raft.Config {
 	cfg.TrailingLogs = n.cfg.TrailingLogs
 	cfg.ShutdownOnRemove = false
 	cfg.NoLegacyTelemetry = true
-	// One flush to disk for as many entries as are waiting: throughput is a
-	// matter of how many commands share a flush.
+	// Raft shall find a whole batch when it looks; see batchesInFlight.
 	cfg.BatchApplyCh = true
-	cfg.MaxAppendEntries = 512
+	cfg.MaxAppendEntries = maxBatch
 	return cfg
 }
 
@@ -298,7 +319,7 @@ func (n *Node) Close() error {
 func (n *Node) closeAll() error {
 	n.proposals.shut()
 	// Every proposal ends once a quorum confirms it or leadership is lost for
-	// want of one. If the state machine has failed, its proposals never do.
+	// want of one. If Raft's thread had to end (see stableStore), they never do.
 	drain, cancel := context.WithTimeout(context.Background(), 2*n.cfg.HeartbeatTimeout+time.Second)
 	if n.Err() == nil {
 		n.proposals.wait(drain)
@@ -344,13 +365,15 @@ func (n *Node) identity() Identity {
 
 // updateIdentity changes the identity in memory once it is on disk.
 func (n *Node) updateIdentity(change func(*Identity)) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	id := n.id
+	n.saving.Lock()
+	defer n.saving.Unlock()
+	id := n.identity()
 	change(&id)
 	if err := n.stores.Save(id); err != nil {
 		return err
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.id = id
 	return nil
 }

@@ -22,6 +22,11 @@ const (
 	answerTimeout  = 1900 * time.Millisecond
 )
 
+const (
+	maxBatch = 512  // entries that go to Raft, to disk and to a follower at once
+	maxQueue = 4096 // proposals that wait for their turn
+)
+
 var errNoMajority = fmt.Errorf("no majority has confirmed the entry within %v", answerTimeout)
 
 // inTime bounds the answering of a request.
@@ -35,45 +40,107 @@ var errNothing = errors.New("nothing happened")
 
 // proposal is a command on its way through Raft.
 type proposal struct {
-	done   chan struct{} // closed when what follows is set
-	result lease.Result
-	err    error
+	command lease.Command
+	after   func(*proposal) // called when the outcome is known; may be nil
+	done    chan struct{}   // closed when what follows is set
+	result  lease.Result
+	err     error
 }
 
-// propose hands a command to Raft. The proposal's outcome is known when done is
-// closed, which may be long after a caller has stopped waiting. After, if set,
-// is called then.
+// propose puts a command into the queue to Raft; proposals get into the log in
+// the order in which they were put there. The outcome is known when done is
+// closed, which may be long after a caller has stopped waiting.
 //
-//	ApplyLog ──▶ Raft's queue ──▶ leader's log ──▶ a majority ──▶ applied
-//	  │            │                │                               │
-//	  │ timeout    │ not leader     │ leadership lost               │ result
-//	  ▼            ▼                ▼                               ▼
-//	  nothing      nothing          unknown                         known
+//	queue ──▶ Raft ──▶ leader's log ──▶ a majority ──▶ applied
+//	  │         │           │                            │
+//	  │ full    │ not the   │ leadership lost            │ result
+//	  ▼         ▼ leader    ▼                            ▼
+//	  nothing   nothing     unknown                      known
 func (n *Node) propose(c lease.Command, after func(*proposal)) *proposal {
-	p := &proposal{done: make(chan struct{})}
+	p := &proposal{command: c, after: after, done: make(chan struct{})}
 	if !n.proposals.enter() {
-		p.finish(lease.Result{}, fmt.Errorf("%w: %w", errNothing, raft.ErrLeadershipTransferInProgress), after)
+		p.finish(lease.Result{}, fmt.Errorf("%w: %w", errNothing, raft.ErrLeadershipTransferInProgress))
 		return p
 	}
-	future := n.raft.Apply(fsm.EncodeCommand(c), enqueueTimeout)
-	go func() {
-		defer n.proposals.leave()
-		err := outcome(future.Error())
-		result, applied := future.Response().(lease.Result)
-		if err == nil && !applied {
-			// The state machine stopped at or before this entry.
-			err = &Unknown{errors.New("this node stopped before the entry was applied")}
-		}
-		p.finish(result, err, after)
-	}()
+	select {
+	case n.queue <- p:
+		return p
+	default:
+	}
+	timer := time.NewTimer(enqueueTimeout)
+	defer timer.Stop()
+	select {
+	case n.queue <- p:
+	case <-timer.C:
+		p.finish(lease.Result{}, fmt.Errorf("%w: %w", errNothing, raft.ErrEnqueueTimeout))
+		n.proposals.leave()
+	}
 	return p
 }
 
-func (p *proposal) finish(r lease.Result, err error, after func(*proposal)) {
+// batchesInFlight is how many batches may be on their way to a majority at once.
+// What costs is not the entry but the flush to disk, so entries should share
+// flushes. Raft takes whatever is there when it has time, which under load is a
+// few entries at a time, each few with flushes of their own; holding the others
+// back until an earlier batch is through makes batches large by themselves. Two
+// let the leader's disk work while the followers' do.
+const batchesInFlight = 2
+
+// handOver takes proposals off the queue and hands them to Raft in batches.
+func (n *Node) handOver() {
+	room := make(chan struct{}, batchesInFlight)
+	for {
+		select {
+		case room <- struct{}{}:
+		case <-n.closing.Done(): // Raft may have stopped without answering
+			return
+		}
+		var batch []*proposal
+		select {
+		case p := <-n.queue:
+			batch = append(batch, p)
+		case <-n.closing.Done():
+			return
+		}
+	fill:
+		for len(batch) < maxBatch {
+			select {
+			case p := <-n.queue:
+				batch = append(batch, p)
+			default:
+				break fill
+			}
+		}
+		futures := make([]raft.ApplyFuture, len(batch))
+		deadline := time.Now().Add(enqueueTimeout) // for all of them together
+		for i, p := range batch {
+			futures[i] = n.raft.Apply(fsm.EncodeCommand(p.command), max(time.Until(deadline), time.Microsecond))
+		}
+		go func() {
+			for i, p := range batch {
+				p.await(futures[i])
+				n.proposals.leave()
+			}
+			<-room
+		}()
+	}
+}
+
+func (p *proposal) await(future raft.ApplyFuture) {
+	err := outcome(future.Error())
+	result, applied := future.Response().(lease.Result)
+	if err == nil && !applied {
+		// The state machine stopped at or before this entry.
+		err = &Unknown{errors.New("this node stopped before the entry was applied")}
+	}
+	p.finish(result, err)
+}
+
+func (p *proposal) finish(r lease.Result, err error) {
 	p.result, p.err = r, err
 	close(p.done)
-	if after != nil {
-		after(p)
+	if p.after != nil {
+		p.after(p)
 	}
 }
 

@@ -3,7 +3,6 @@ package fsm
 import (
 	"fmt"
 	"io"
-	"runtime"
 	"sync"
 
 	"github.com/hashicorp/raft"
@@ -18,8 +17,8 @@ type Config struct {
 	Observe func(lease.Result)
 	// Restored, if set, is called when a snapshot has replaced the state.
 	Restored func()
-	// Fail is called once when the machine can go no further. It must see to it
-	// that the node stops; no entry is applied after it.
+	// Fail is called once when the machine can go no further, on Raft's thread. It
+	// must see to it that the node stops; no entry takes effect after it.
 	Fail func(error)
 }
 
@@ -31,6 +30,8 @@ type Machine struct {
 	mu    sync.RWMutex
 	table *lease.Table
 	marks hashMarks
+
+	failed error // of Raft's thread alone
 }
 
 var _ raft.FSM = (*Machine)(nil)
@@ -40,14 +41,21 @@ func New(cfg Config) *Machine {
 	return &Machine{cfg: cfg, table: new(lease.Table)}
 }
 
-// Apply implements raft.FSM. The response is a lease.Result.
+// Apply implements raft.FSM. The response is a lease.Result, or an error if this
+// entry, or one before it, could not be read.
+//
+// The machine stands still from such an entry on, while Raft goes on until it is
+// shut down. To end Raft's thread here instead would leave those who wait for
+// later entries without an answer for ever.
 func (m *Machine) Apply(l *raft.Log) any {
+	if m.failed != nil {
+		return m.failed
+	}
 	c, err := DecodeCommand(l.Data)
 	if err != nil {
-		m.cfg.Fail(fmt.Errorf("log entry %d cannot be applied: %w", l.Index, err))
-		// The goroutine that applies entries ends here, so that nothing after
-		// this entry can take effect. Raft's own shutdown copes with that.
-		runtime.Goexit()
+		m.failed = fmt.Errorf("log entry %d cannot be applied: %w", l.Index, err)
+		m.cfg.Fail(m.failed)
+		return m.failed
 	}
 	e := lease.Entry{Index: l.Index, Term: l.Term, At: l.AppendedAt.UnixMilli()}
 
@@ -62,14 +70,21 @@ func (m *Machine) Apply(l *raft.Log) any {
 	return r
 }
 
-// Snapshot implements raft.FSM in constant time.
+// Snapshot implements raft.FSM in constant time. A machine that stands still has
+// none to give: Raft would take it for the state at a later entry.
 func (m *Machine) Snapshot() (raft.FSMSnapshot, error) {
+	if m.failed != nil {
+		return nil, m.failed
+	}
 	return &snapshot{m.Freeze()}, nil
 }
 
 // Restore implements raft.FSM.
 func (m *Machine) Restore(in io.ReadCloser) error {
 	defer in.Close()
+	if m.failed != nil {
+		return m.failed
+	}
 	table, err := ReadSnapshot(in)
 	if err != nil {
 		return err

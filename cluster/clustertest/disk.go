@@ -137,3 +137,6 @@ func (s watchedStore) SetUint64(key []byte, value uint64) error {
 	}
 	return s.InmemStore.SetUint64(key, value)
 }
+
+// LoseLog empties the log and Raft's term and vote, and keeps the identity.
+func (d *Disk) LoseLog() { d.store = raft.NewInmemStore() }
