@@ -28,22 +28,6 @@ type Stores struct {
 	Close func() error
 }
 
-// Identity says whose disk it is and which cluster the node belongs to.
-type Identity struct {
-	Version int    `json:"version"`
-	ID      string `json:"id"`
-	Address string `json:"address"`
-	// Incarnation is drawn at random when the disk is first used.
-	Incarnation string `json:"incarnation"`
-	// Founders are the incarnations of the first members, by id. Saved before
-	// this node first takes part in the cluster.
-	Founders map[string]string `json:"founders,omitempty"`
-	// Formed: the node has taken part in the cluster, so it must have Raft state.
-	Formed bool `json:"formed"`
-	// ClusterID is empty until the first leader has given the cluster one.
-	ClusterID string `json:"cluster_id,omitempty"`
-}
-
 // stableStore stands before the stable store, where Raft keeps its term and its
 // vote. Raft panics when it cannot save a term: a node that forgets its vote can
 // elect two leaders. Here it stops the node instead, with a plain reason.

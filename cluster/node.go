@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -146,23 +144,6 @@ const logCacheSize = 4096
 // disk under a full batch; a dead peer is noticed by its heartbeats, not by this.
 const rpcTimeout = 5 * time.Second
 
-// claimIdentity makes sure that the disk is this node's.
-func (n *Node) claimIdentity(formed bool) error {
-	id := n.identity()
-	switch {
-	case id.ID == "":
-		id = Identity{ID: n.cfg.ID, Address: n.cfg.Address, Incarnation: randomID()}
-	case id.ID != n.cfg.ID:
-		return fmt.Errorf("the data is that of node %s, this is node %s", id.ID, n.cfg.ID)
-	case id.Address != n.cfg.Address:
-		return fmt.Errorf("the data is that of node %s at %s, but it was started with the address %s; the other nodes know it by the old one", id.ID, id.Address, n.cfg.Address)
-	case id.Formed && !formed:
-		return errors.New("this node has taken part in a cluster, but its log is empty; starting so could undo what the cluster has promised")
-	}
-	id.Formed = formed
-	return n.updateIdentity(func(current *Identity) { *current = id })
-}
-
 func (n *Node) startRaft() error {
 	changes := make(chan bool, 1)
 	cfg := n.raftConfig()
@@ -209,60 +190,6 @@ func (n *Node) observe(r lease.Result) {
 	}
 }
 
-func (n *Node) restored() {
-	select {
-	case n.mayKnowCluster <- struct{}{}:
-	default:
-	}
-}
-
-// rememberCluster notes on disk which cluster this node belongs to, once the
-// state machine knows. It does so off Raft's thread.
-func (n *Node) rememberCluster() {
-	for {
-		select {
-		case <-n.mayKnowCluster:
-		case <-n.closing.Done():
-			return
-		}
-		id := n.clusterID()
-		if id == "" || n.identity().ClusterID == id {
-			continue
-		}
-		if err := n.updateIdentity(func(me *Identity) { me.ClusterID = id }); err != nil {
-			n.log.Error("the cluster id cannot be saved", "error", err)
-		}
-	}
-}
-
-// hello is what this node tells others of itself.
-func (n *Node) hello() transport.Hello {
-	id := n.identity()
-	h := transport.Hello{
-		ID: id.ID, Address: id.Address, Incarnation: id.Incarnation, ClusterID: id.ClusterID,
-		Founders: id.Founders, Formed: id.Formed, Listed: n.listed(),
-	}
-	if n.started() {
-		// The term last: whoever asks relies on its being no older than that.
-		h.Running, h.LastIndex, h.Term = true, n.raft.LastIndex(), n.raft.CurrentTerm()
-	}
-	return h
-}
-
-// admit refuses peers of another cluster.
-func (n *Node) admit(channel string, from transport.Hello) error {
-	me := n.identity()
-	switch {
-	case from.ID == me.ID:
-		return fmt.Errorf("this node is %s itself (%s), and so is the one that connects (%s)", me.ID, me.Address, from.Address)
-	case me.ClusterID != "" && from.ClusterID != "" && me.ClusterID != from.ClusterID:
-		return fmt.Errorf("%s belongs to cluster %s, this is cluster %s", from.ID, from.ClusterID, me.ClusterID)
-	case channel == transport.ChannelRaft && !n.started():
-		return fmt.Errorf("%s does not take part in a cluster yet: %s", me.ID, n.waitingFor())
-	}
-	return nil
-}
-
 // HTTP is where clients connect. The caller serves it; Close closes it.
 func (n *Node) HTTP() net.Listener { return n.transport.HTTP() }
 
@@ -296,58 +223,6 @@ func (n *Node) fail(err error) {
 	close(n.failed)
 }
 
-// StepDown lets what is in flight finish, refuses what is new, and hands
-// leadership over if this node has it. The node is to be closed afterwards.
-func (n *Node) StepDown(ctx context.Context) error {
-	n.proposals.shut()
-	if err := n.proposals.wait(ctx); err != nil {
-		return err
-	}
-	if !n.started() || n.raft.State() != raft.Leader || len(n.servers()) < 2 {
-		return nil
-	}
-	return n.raft.LeadershipTransfer().Error() // bounded by the election timeout
-}
-
-// Close stops the node and waits until nothing of it is left. What is in flight
-// ends as Raft lets it end.
-func (n *Node) Close() error {
-	n.closeOnce.Do(func() { n.closeError = n.closeAll() })
-	return n.closeError
-}
-
-func (n *Node) closeAll() error {
-	n.proposals.shut()
-	// Every proposal ends once a quorum confirms it or leadership is lost for
-	// want of one. If Raft's thread had to end (see stableStore), they never do.
-	drain, cancel := context.WithTimeout(context.Background(), 2*n.cfg.HeartbeatTimeout+time.Second)
-	if n.Err() == nil {
-		n.proposals.wait(drain)
-	}
-	cancel()
-	n.close()
-	var down raft.Future
-	if n.raftTransport != nil {
-		if n.started() {
-			down = n.raft.Shutdown()
-		}
-		n.raftTransport.Close()
-		n.raftTransport.CloseStreams()
-	}
-	var errs []error
-	if n.transport != nil {
-		errs = append(errs, n.transport.Close())
-	}
-	n.tasks.Wait()
-	if down == nil && n.started() { // Raft started while we were closing
-		down = n.raft.Shutdown()
-	}
-	if down != nil {
-		errs = append(errs, down.Error())
-	}
-	return errors.Join(append(errs, n.stores.Close())...)
-}
-
 func (n *Node) started() bool {
 	select {
 	case <-n.ready:
@@ -355,27 +230,6 @@ func (n *Node) started() bool {
 	default:
 		return false
 	}
-}
-
-func (n *Node) identity() Identity {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.id
-}
-
-// updateIdentity changes the identity in memory once it is on disk.
-func (n *Node) updateIdentity(change func(*Identity)) error {
-	n.saving.Lock()
-	defer n.saving.Unlock()
-	id := n.identity()
-	change(&id)
-	if err := n.stores.Save(id); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.id = id
-	return nil
 }
 
 func (n *Node) setWaiting(why string) {
@@ -411,70 +265,4 @@ func (n *Node) knownLeader() Peer {
 	}
 	address, id := n.raft.LeaderWithID()
 	return Peer{string(id), string(address)}
-}
-
-func (n *Node) clusterID() (id string) {
-	n.machine.View(func(t *lease.Table) { id = t.ClusterID() })
-	return id
-}
-
-// randomID is 16 hex digits that nobody else draws.
-func randomID() string {
-	b := make([]byte, 8)
-	rand.Read(b)
-	return hex.EncodeToString(b)
-}
-
-// gate counts who is inside and can be shut.
-type gate struct {
-	mu     sync.Mutex
-	inside int
-	isShut bool
-	empty  chan struct{} // non-nil while somebody waits; closed when nobody is inside
-}
-
-// enter reports whether the gate was open; the caller must leave then.
-func (g *gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.isShut {
-		return false
-	}
-	g.inside++
-	return true
-}
-
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.inside--; g.inside == 0 && g.empty != nil {
-		close(g.empty)
-		g.empty = nil
-	}
-}
-
-func (g *gate) shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.isShut = true
-}
-
-// wait returns when nobody is inside; it is for a gate that is shut.
-func (g *gate) wait(ctx context.Context) error {
-	g.mu.Lock()
-	if g.inside == 0 {
-		g.mu.Unlock()
-		return nil
-	}
-	if g.empty == nil {
-		g.empty = make(chan struct{})
-	}
-	empty := g.empty
-	g.mu.Unlock()
-	select {
-	case <-empty:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
