@@ -123,11 +123,8 @@ func (f *Folder) check() (Identity, error) {
 	return identity, f.checkState(log)
 }
 
-// checkState makes sure that what Raft has left is whole and belongs together.
+// checkState makes sure that the snapshots are whole and fit the log.
 func (f *Folder) checkState(log sealedLog) error {
-	if err := log.check(); err != nil {
-		return fmt.Errorf("%s is damaged: %w", logFile, err)
-	}
 	newest, err := f.checkSnapshots()
 	if err != nil {
 		return err

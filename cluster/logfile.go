@@ -72,11 +72,16 @@ func openLogFile(path string) (sealedLog, error) {
 		return sealedLog{}, fmt.Errorf("%s is damaged or cannot be read: %w", logFile, cause(err))
 	}
 	// Nobody writes any more.
-	if err := checkLogFile(path, "logs", "conf"); err != nil {
+	sealed := sealedLog{log}
+	err = checkLogFile(path, "logs", "conf")
+	if err == nil {
+		err = sealed.check()
+	}
+	if err != nil {
 		log.Close()
 		return sealedLog{}, fmt.Errorf("%s is damaged: %w", logFile, cause(err))
 	}
-	return sealedLog{log}, nil
+	return sealed, nil
 }
 
 // checkLogFile walks through the whole database, which must have those buckets.

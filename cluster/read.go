@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -20,6 +21,9 @@ func (n *Node) Lease(ctx context.Context, name string, c Consistency) (LeaseView
 // Leases reads a page of the leases that are held.
 func (n *Node) Leases(ctx context.Context, q LeaseQuery, c Consistency) (LeasePage, Read, error) {
 	var page LeasePage
+	if q.Limit < 1 || q.Limit > MaxPage {
+		return page, Read{}, &lease.FieldError{Field: "limit", Detail: fmt.Sprintf("is %d, it must be from 1 to %d", q.Limit, MaxPage)}
+	}
 	read, err := n.read(ctx, c, func(t *lease.Table, l *leadership) {
 		for held := range t.Ascend(max(q.Prefix, q.After)) {
 			if held.Name == q.After {

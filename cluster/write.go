@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 
 // Acquire asks for a lease on behalf of a client. Errors: see errors.go.
 func (n *Node) Acquire(ctx context.Context, c lease.Acquire) (Outcome, error) {
-	if err := n.checkTTL(c.TTL); err != nil {
+	if err := cmp.Or(c.Check(), n.checkTTL(c.TTL)); err != nil {
 		return Outcome{}, err
 	}
 	ctx, cancel := inTime(ctx)
@@ -33,6 +34,11 @@ func (n *Node) Acquire(ctx context.Context, c lease.Acquire) (Outcome, error) {
 func (n *Node) Renew(ctx context.Context, c lease.Renew) (Outcome, error) {
 	if c.TTL != 0 {
 		if err := n.checkTTL(c.TTL); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if c.Value != nil {
+		if err := lease.CheckValue(*c.Value); err != nil {
 			return Outcome{}, err
 		}
 	}

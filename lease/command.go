@@ -1,6 +1,9 @@
 package lease
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Entry is where a command stands in the log.
 type Entry struct {
@@ -43,6 +46,12 @@ type Acquire struct {
 	// Reclaim takes the lease over from an older grant of the same holder: for
 	// a process restarted under a stable name.
 	Reclaim bool
+}
+
+// Check says which field of an Acquire is out of the bounds that hold for every
+// node. The error is a *[FieldError]. What gets into the log must keep them.
+func (c Acquire) Check() error {
+	return cmp.Or(CheckName(c.Name), CheckHolder(c.Holder), CheckRequestID(c.RequestID), CheckValue(c.Value))
 }
 
 // Renew keeps a grant alive for its TTL from now on.
