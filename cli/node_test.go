@@ -132,7 +132,10 @@ func start(t *testing.T, data, address string, flags ...string) *server {
 			return false
 		}
 		r.Body.Close()
-		return r.StatusCode == http.StatusOK
+		// A first start ends with a note of the cluster's id; after it the node
+		// writes only what it is asked to.
+		identity, _ := os.ReadFile(filepath.Join(data, "node.json"))
+		return r.StatusCode == http.StatusOK && bytes.Contains(identity, []byte("cluster_id"))
 	})
 	return s
 }

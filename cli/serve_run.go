@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -20,7 +24,7 @@ const stopTimeout = 10 * time.Second
 // can go no further, which is an error.
 func (p *program) serve(ctx context.Context, f serveFlags) error {
 	logger := hclog.New(&hclog.LoggerOptions{
-		Name: f.id, Level: hclog.LevelFromString(f.logLevel), Output: p.stderr,
+		Name: f.id, Level: hclog.LevelFromString(f.logLevel), Output: p.stderr, Exclude: isHangUp,
 	})
 	node, err := cluster.Open(f.config(logger))
 	if err != nil {
@@ -51,6 +55,15 @@ func (p *program) serve(ctx context.Context, f serveFlags) error {
 		closeWithin(node, time.Second)
 		return fmt.Errorf("clients can no longer be served: %w", err)
 	}
+}
+
+// isHangUp picks out what Raft's transport calls an error each time another node
+// closes its connections, as every stop and every kill does.
+func isHangUp(_ hclog.Level, message string, args ...any) bool {
+	return message == "failed to decode incoming command" && slices.ContainsFunc(args, func(arg any) bool {
+		err, _ := arg.(error)
+		return errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF)
+	})
 }
 
 // stop hands leadership over, lets requests in flight finish, and closes.

@@ -39,7 +39,9 @@ type WipedError struct{ ID, Peer string }
 
 func (e *WipedError) Error() string {
 	return fmt.Sprintf("the cluster has formed already (%s says so) with another data folder of %s; "+
-		"a voter that has lost its data must not vote again: remove %s from the cluster, then join it again as a new node, under a new id",
+		"a voter that has lost its data must not vote again, or what the others have promised could be undone. "+
+		"They go on without it. The way back is to remove %s and to join a new node, which this version cannot do yet; "+
+		"until then restore its data folder, or stop all nodes and empty all their folders to begin anew",
 		e.Peer, e.ID, e.ID)
 }
 

@@ -53,7 +53,9 @@ func (n *Node) endLeadership() {
 	if l := n.leading.Swap(nil); l != nil {
 		l.cancel()
 		<-l.ended
-		n.log.Info("no longer the leader", "term", l.term)
+		if l.term != 0 { // it did serve
+			n.log.Info("no longer the leader", "term", l.term)
+		}
 	}
 }
 

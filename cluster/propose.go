@@ -153,11 +153,13 @@ func outcome(err error) error {
 		errors.Is(err, raft.ErrNotLeader), // it was taken off the queue by a follower
 		errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		return fmt.Errorf("%w: %w", errNothing, err)
-	default:
-		// ErrLeadershipLost: it is in this node's log and perhaps in others.
-		// ErrRaftShutdown: perhaps committed, not applied here.
-		// An error of the log store: perhaps on disk all the same.
+	case errors.Is(err, raft.ErrLeadershipLost), // it is in this node's log and perhaps in others
+		errors.Is(err, raft.ErrRaftShutdown): // perhaps committed, not applied here
 		return &Unknown{err}
+	default:
+		// Of the log store, perhaps on disk all the same. Raft logs what it is; it
+		// names files of this machine, which are not for clients.
+		return &Unknown{errors.New("this node could not write its log")}
 	}
 }
 
