@@ -174,7 +174,7 @@ func (n *Node) raftConfig() *raft.Config {
 	cfg.TrailingLogs = n.cfg.TrailingLogs
 	cfg.ShutdownOnRemove = false
 	cfg.NoLegacyTelemetry = true
-	// Raft shall find a whole batch when it looks; see batchesInFlight.
+	// Raft shall find a whole batch when it looks; see handOver.
 	cfg.BatchApplyCh = true
 	cfg.MaxAppendEntries = maxBatch
 	return cfg

@@ -78,52 +78,59 @@ func (n *Node) propose(c lease.Command, after func(*proposal)) *proposal {
 	return p
 }
 
-// batchesInFlight is how many batches may be on their way to a majority at once.
+// handOver takes proposals off the queue and hands them to Raft, a batch at a
+// time, until the node closes.
+//
 // What costs is not the entry but the flush to disk, so entries should share
-// flushes. Raft takes whatever is there when it has time, which under load is a
-// few entries at a time, each few with flushes of their own; holding the others
-// back until an earlier batch is through makes batches large by themselves. Two
-// let the leader's disk work while the followers' do.
-const batchesInFlight = 2
-
-// handOver takes proposals off the queue and hands them to Raft in batches.
+// flushes. Raft by itself takes whatever is there when it has time, which under
+// load is a few entries at a time, each few with flushes of their own. Holding
+// proposals back until the batch before is through makes batches large when there
+// are many, and costs nothing when there are few.
 func (n *Node) handOver() {
-	room := make(chan struct{}, batchesInFlight)
 	for {
 		select {
-		case room <- struct{}{}:
-		case <-n.closing.Done(): // Raft may have stopped without answering
-			return
-		}
-		var batch []*proposal
-		select {
 		case p := <-n.queue:
-			batch = append(batch, p)
+			select {
+			case <-n.send(n.fill(p)):
+			case <-n.closing.Done(): // Raft may have stopped without an answer
+				return
+			}
 		case <-n.closing.Done():
 			return
 		}
-	fill:
-		for len(batch) < maxBatch {
-			select {
-			case p := <-n.queue:
-				batch = append(batch, p)
-			default:
-				break fill
-			}
-		}
-		futures := make([]raft.ApplyFuture, len(batch))
-		deadline := time.Now().Add(enqueueTimeout) // for all of them together
-		for i, p := range batch {
-			futures[i] = n.raft.Apply(fsm.EncodeCommand(p.command), max(time.Until(deadline), time.Microsecond))
-		}
-		go func() {
-			for i, p := range batch {
-				p.await(futures[i])
-				n.proposals.leave()
-			}
-			<-room
-		}()
 	}
+}
+
+// fill makes a batch of the first proposal and those that wait behind it.
+func (n *Node) fill(first *proposal) []*proposal {
+	batch := []*proposal{first}
+	for len(batch) < maxBatch {
+		select {
+		case p := <-n.queue:
+			batch = append(batch, p)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// send hands a batch to Raft. The channel is closed when every outcome is known.
+func (n *Node) send(batch []*proposal) (through <-chan struct{}) {
+	futures := make([]raft.ApplyFuture, len(batch))
+	deadline := time.Now().Add(enqueueTimeout) // for all of them together
+	for i, p := range batch {
+		futures[i] = n.raft.Apply(fsm.EncodeCommand(p.command), max(time.Until(deadline), time.Microsecond))
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i, p := range batch {
+			p.await(futures[i])
+			n.proposals.leave()
+		}
+	}()
+	return done
 }
 
 func (p *proposal) await(future raft.ApplyFuture) {
