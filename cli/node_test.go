@@ -78,6 +78,9 @@ func begin(t *testing.T, data, address string, flags ...string) *server {
 			t.Logf("node on %s, exit code %d:\n%s", data, s.code, s.stderr.String())
 		}
 	})
+	// The command line library keeps flags in global variables. Once the node has
+	// said something it is through with them, and other commands may be run.
+	s.until(t, "it says anything", func() bool { return s.stderr.String() != "" })
 	return s
 }
 

@@ -514,7 +514,7 @@ func TestServe_StopAndStart(t *testing.T) {
 	for range 2 {
 		u.serves(t, path)
 	}
-	s := begin(t, path, u.address, "--log-level", "error")
+	s := begin(t, path, u.address, "--log-level", "warn")
 	s.until(t, "it answers", func() bool { return run(t, u.address, "get", "jobs/0").code == exitDone })
 	s.stop(t)
 }
