@@ -257,7 +257,7 @@ func TestServe_FreshLog_Refuses(t *testing.T) {
 		want string
 	}{
 		{"no snapshot", useOnce(t, 1), "its log is empty"},
-		{"snapshots", useWithSnapshots(t), "raft.db knows of term 0 at most and the newest snapshot is of term"},
+		{"snapshots", useWithSnapshots(t), "raft.db knows of term 0 at most, but a vote, an entry or a snapshot here is of term"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := tt.u.copy(t)

@@ -30,7 +30,13 @@ const (
 	snapshotsKept   = 2
 	identityVersion = 1
 	lockTimeout     = 500 * time.Millisecond
-	termKey         = "CurrentTerm" // under which Raft keeps it in raft.db
+)
+
+// The names under which Raft keeps its term and vote in raft.db.
+const (
+	termKey     = "CurrentTerm"
+	voteTermKey = "LastVoteTerm"
+	voteKey     = "LastVoteCand"
 )
 
 // Folder is a [Disk] in a folder of the file system.
@@ -129,16 +135,36 @@ func (f *Folder) checkState(log sealedLog) error {
 	if err != nil {
 		return err
 	}
-	first, err := log.FirstIndex()
+	indexes, err := indexesIn(f.path(logFile))
 	if err != nil {
-		return fmt.Errorf("%s cannot be read: %w", logFile, err)
+		return fmt.Errorf("%s cannot be read: %w", logFile, cause(err))
 	}
-	if first > newest.Index+1 {
-		return fmt.Errorf("the log begins at entry %d and the newest snapshot ends at %d: the entries between are lost", first, newest.Index)
+	before := uint64(0)
+	for _, i := range indexes {
+		if i > before+1 && i-1 > newest.Index {
+			return fmt.Errorf("the log has no entries from %d to %d, and the newest snapshot ends at %d: the entries between are lost", before+1, i-1, newest.Index)
+		}
+		before = i
 	}
-	// An absent term is 0. It is saved before anything of that term is.
-	if term, _ := log.GetUint64([]byte(termKey)); term < newest.Term {
-		return fmt.Errorf("%s knows of term %d at most and the newest snapshot is of term %d: it is not the one that belongs here, and this node's vote and part of its log are lost", logFile, term, newest.Term)
+	return checkTerms(log, before, newest.Term)
+}
+
+// checkTerms makes sure that Raft's term fits the rest. Raft saves a term before
+// it votes or writes in it.
+func checkTerms(log sealedLog, last, snapshotTerm uint64) error {
+	term, err := log.number(termKey)
+	voteTerm, voteErr := log.number(voteTermKey)
+	if err := errors.Join(err, voteErr); err != nil {
+		return fmt.Errorf("%s is damaged: %w", logFile, err)
+	}
+	var entry raft.Log
+	if last > 0 {
+		if err := log.GetLog(last, &entry); err != nil {
+			return fmt.Errorf("%s is damaged: entry %d: %w", logFile, last, err)
+		}
+	}
+	if least := max(voteTerm, entry.Term, snapshotTerm); term < least {
+		return fmt.Errorf("%s knows of term %d at most, but a vote, an entry or a snapshot here is of term %d: it is damaged or not the one that belongs here, and this node's vote is lost", logFile, term, least)
 	}
 	return nil
 }
@@ -180,8 +206,8 @@ func (f *Folder) isEmpty(name string) (bool, error) {
 		}
 		defer log.Close()
 		last, err := log.LastIndex()
-		term, _ := log.GetUint64([]byte(termKey))
-		return last == 0 && term == 0, err
+		term, termErr := log.number(termKey)
+		return last == 0 && term == 0, errors.Join(err, termErr)
 	}
 	entries, err := os.ReadDir(f.path(name))
 	if err != nil {

@@ -75,9 +75,13 @@ func (f *Folder) inspectLog(in *Inspection, from uint64, limit int) error {
 	}
 	defer log.Close()
 	// These are the keys under which Raft keeps its state; absent ones are zero.
-	in.Term, _ = log.GetUint64([]byte(termKey))
-	in.VoteTerm, _ = log.GetUint64([]byte("LastVoteTerm"))
-	if vote, err := log.Get([]byte("LastVoteCand")); err == nil {
+	term, err := log.number(termKey)
+	voteTerm, voteErr := log.number(voteTermKey)
+	if err := errors.Join(err, voteErr); err != nil {
+		return fmt.Errorf("%s is damaged: %w", logFile, err)
+	}
+	in.Term, in.VoteTerm = term, voteTerm
+	if vote, err := log.Get([]byte(voteKey)); err == nil {
 		in.Vote = string(vote)
 	}
 	in.Log, err = readLog(log, from, limit)

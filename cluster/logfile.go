@@ -75,13 +75,37 @@ func openLogFile(path string) (sealedLog, error) {
 	sealed := sealedLog{log}
 	err = checkLogFile(path, "logs", "conf")
 	if err == nil {
-		err = sealed.check()
+		var indexes []uint64
+		if indexes, err = indexesIn(path); err == nil {
+			err = sealed.check(indexes)
+		}
 	}
 	if err != nil {
 		log.Close()
 		return sealedLog{}, fmt.Errorf("%s is damaged: %w", logFile, cause(err))
 	}
 	return sealed, nil
+}
+
+// indexesIn lists the entries in a log file, in order. A log may have a gap: a
+// node that was sent a snapshot keeps the few entries it had long before it.
+func indexesIn(path string) ([]uint64, error) {
+	db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	var indexes []uint64
+	err = db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("logs")).ForEach(func(key, _ []byte) error {
+			if len(key) != 8 {
+				return fmt.Errorf("an entry has the key %x", key)
+			}
+			indexes = append(indexes, binary.BigEndian.Uint64(key))
+			return nil
+		})
+	})
+	return indexes, err
 }
 
 // checkLogFile walks through the whole database, which must have those buckets.

@@ -47,22 +47,26 @@ func (s sealedLog) GetLog(index uint64, l *raft.Log) error {
 	return nil
 }
 
-// check reads every entry.
-func (s sealedLog) check() error {
-	first, err := s.FirstIndex()
-	if err != nil {
-		return err
-	}
-	last, err := s.LastIndex()
-	if err != nil || last == 0 {
-		return err
-	}
-	for i := first; i <= last; i++ {
+// check reads the entries with those indexes.
+func (s sealedLog) check(indexes []uint64) error {
+	for _, i := range indexes {
 		if err := s.GetLog(i, new(raft.Log)); err != nil {
 			return fmt.Errorf("entry %d: %w", i, err)
 		}
 	}
 	return nil
+}
+
+// number reads what Raft keeps beside the log, 0 if it is absent.
+func (s sealedLog) number(key string) (uint64, error) {
+	value, err := s.Get([]byte(key))
+	if errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return 0, nil
+	}
+	if err != nil || len(value) != 8 {
+		return 0, fmt.Errorf("%s is not what it should be", key)
+	}
+	return binary.BigEndian.Uint64(value), nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
