@@ -87,6 +87,9 @@ func (p *program) report(err error) {
 	if !errors.As(err, &problem) {
 		return
 	}
+	if l := problem.Lease; l != nil && l.Holder != "" {
+		fmt.Fprintf(p.stderr, "the lease is held by %s, token %d\n", printable(l.Holder), l.Token)
+	}
 	if errors.Is(err, lease.ErrHeld) && problem.RetryAfterMillis != nil {
 		fmt.Fprintf(p.stderr, "retry after: %s\n", millis(*problem.RetryAfterMillis))
 	}

@@ -40,8 +40,10 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, env func(
 
 func (p *program) app() *urfave.App {
 	app := &urfave.App{
-		Name:    "leasehold",
-		Usage:   "leases with fencing tokens, agreed on by Raft",
+		Name:  "leasehold",
+		Usage: "leases with fencing tokens, agreed on by Raft",
+		Description: "Exit codes: 0 done · 1 error, an unknown outcome among them · 2 usage · 75 not acquired, the lease is held ·\n" +
+			"123 the lease is lost · 125 no server could be reached, or none could serve · 128+n ended by signal n",
 		Version: version(),
 		Commands: []*urfave.Command{
 			p.serveCommand(p.serve),

@@ -40,8 +40,8 @@ type WipedError struct{ ID, Peer string }
 func (e *WipedError) Error() string {
 	return fmt.Sprintf("the cluster has formed already (%s says so) with another data folder of %s; "+
 		"a voter that has lost its data must not vote again, or what the others have promised could be undone. "+
-		"They go on without it. The way back is to remove %s and to join a new node, which this version cannot do yet; "+
-		"until then restore its data folder, or stop all nodes and empty all their folders to begin anew",
+		"They go on without it. The way back is to remove %s and to join a new node in its place, which this version cannot do yet; "+
+		"with it, to be whole again is to stop all nodes and empty all their folders, which begins a new cluster",
 		e.Peer, e.ID, e.ID)
 }
 

@@ -100,7 +100,7 @@ func (n *Node) open() error {
 		return err
 	}
 	if !formed && len(n.cfg.Founders) == 0 {
-		return fmt.Errorf("node %s has no data yet: its first start needs the list of the cluster's first members", n.cfg.ID)
+		return fmt.Errorf("node %s has no data yet: its first start needs the list of the cluster's first members (--cluster)", n.cfg.ID)
 	}
 	n.transport, err = transport.Open(transport.Config{
 		Address: n.cfg.Address, Bind: n.cfg.Bind, Network: n.cfg.Network,

@@ -68,6 +68,9 @@ type link struct {
 
 	mu    sync.Mutex
 	heard time.Time // of its last answer; zero if never
+	// lastIndex is the peer's last log index by its latest answer, earlier that by
+	// the one before; 0 if there is none.
+	lastIndex, earlier uint64
 }
 
 func newPeers(n *Node) *peers {
@@ -145,6 +148,7 @@ func (p *peers) runLink(ctx context.Context, l *link) {
 		if err == nil {
 			l.mu.Lock()
 			l.heard = time.Now()
+			l.earlier, l.lastIndex = l.lastIndex, hello.LastIndex
 			l.mu.Unlock()
 			if r != nil {
 				p.vote(r, l.peer.ID, hello)
@@ -322,6 +326,20 @@ func (l *link) lastHeard() time.Duration {
 		return -1
 	}
 	return time.Since(l.heard)
+}
+
+// earlierIndex is the last log index that a peer had at least one question ago,
+// 0 if that is not known.
+func (p *peers) earlierIndex(id string) uint64 {
+	p.mu.Lock()
+	l := p.links[id]
+	p.mu.Unlock()
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.earlier
 }
 
 // status lists the peers in the order of their ids.

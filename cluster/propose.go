@@ -175,7 +175,11 @@ func (n *Node) settle(ctx context.Context, p *proposal) (lease.Result, error) {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
-		return lease.Result{}, &Unknown{context.Cause(ctx)}
+		cause := context.Cause(ctx)
+		if errors.Is(cause, context.Canceled) {
+			cause = errors.New("the connection of the request was closed meanwhile")
+		}
+		return lease.Result{}, &Unknown{cause}
 	}
 	if errors.Is(p.err, raft.ErrLeadershipTransferInProgress) {
 		return lease.Result{}, n.transferring()

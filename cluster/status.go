@@ -74,8 +74,8 @@ func membersOf(servers []raft.Server) []Member {
 	return members
 }
 
-// Ready returns nil if this node knows a leader and has applied what it knows
-// to be committed, but for entries that are none of the state machine's.
+// Ready returns nil if this node leads, or knows a leader and has applied what
+// that had a moment ago.
 func (n *Node) Ready() error {
 	if err := n.Err(); err != nil {
 		return err
@@ -92,17 +92,18 @@ func (n *Node) Ready() error {
 	case leader.ID == "":
 		return n.noQuorum()
 	}
-	// Raft counts an entry as applied when it hands it on; what it has not even
-	// handed on is how far this node is behind.
-	if commit, applied := n.raft.CommitIndex(), n.raft.AppliedIndex(); commit > applied+readyLag {
-		return fmt.Errorf("this node is catching up: %d entries behind", commit-applied)
+	// How far this node is behind it cannot know by itself: it hears of committed
+	// entries only as it gets them. So it compares itself with what the leader had a
+	// moment ago, which under load it should have by now.
+	had := n.peers.earlierIndex(leader.ID)
+	switch applied := n.raft.AppliedIndex(); {
+	case had == 0:
+		return fmt.Errorf("this node has not heard yet how far %s, the leader, is", leader.ID)
+	case applied < had:
+		return fmt.Errorf("this node is catching up: it is at %d, the leader was at %d", applied, had)
 	}
 	return nil
 }
-
-// readyLag is how many committed entries a node that is caught up may still have
-// to apply under load.
-const readyLag = 2048
 
 // Log decodes up to limit entries of this node's Raft log from index from on.
 // The end of it may not be committed yet.
