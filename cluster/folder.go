@@ -160,7 +160,7 @@ func checkTerms(log sealedLog, last, snapshotTerm uint64) error {
 	var entry raft.Log
 	if last > 0 {
 		if err := log.GetLog(last, &entry); err != nil {
-			return fmt.Errorf("%s is damaged: entry %d: %w", logFile, last, err)
+			return fmt.Errorf("%s is damaged: entry %d: %w", logFile, last, errUnreadable)
 		}
 	}
 	if least := max(voteTerm, entry.Term, snapshotTerm); term < least {

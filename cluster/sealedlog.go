@@ -19,7 +19,10 @@ type sealedLog struct {
 
 var _ raft.LogStore = sealedLog{}
 
-var errChecksum = errors.New("its checksum is wrong")
+var (
+	errChecksum   = errors.New("its checksum is wrong")
+	errUnreadable = errors.New("it cannot be read as an entry")
+)
 
 func (s sealedLog) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
@@ -51,6 +54,9 @@ func (s sealedLog) GetLog(index uint64, l *raft.Log) error {
 func (s sealedLog) check(indexes []uint64) error {
 	for _, i := range indexes {
 		if err := s.GetLog(i, new(raft.Log)); err != nil {
+			if !errors.Is(err, errChecksum) {
+				err = errUnreadable // the decoder's own words are a stack trace's
+			}
 			return fmt.Errorf("entry %d: %w", i, err)
 		}
 	}
