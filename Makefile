@@ -27,7 +27,7 @@ cluster: build ## start a cluster on this machine (NODES=3 or 5), see scripts/cl
 stop: ## stop that cluster
 	scripts/cluster.sh stop
 
-demo: build ## show the main ideas on three real processes, in half a minute
+demo: build ## show the main ideas on three real processes, in a few seconds
 	scripts/demo.sh
 
 bench: build ## measure a cluster of three on this machine, about a minute

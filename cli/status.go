@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -37,7 +38,7 @@ func (p *program) status(c *urfave.Context, a *access) error {
 		return err
 	}
 	defer cl.Close()
-	nodes := survey(c.Context, p.addresses(a), cl.Status)
+	nodes := p.askNodes(c.Context, a, cl)
 	print := p.printNodes
 	if a.json {
 		print = p.printNodesJSON
@@ -56,6 +57,44 @@ func (p *program) status(c *urfave.Context, a *access) error {
 	}
 	return &silentCluster{errors.Join(errs...)}
 }
+
+// remarkAfter is when status says that it is still waiting.
+const remarkAfter = 500 * time.Millisecond
+
+// askNodes makes a survey, and says so if a node makes us wait.
+func (p *program) askNodes(ctx context.Context, a *access, cl *client.Client) []node {
+	limit := min(a.timeout.duration(), client.DefaultTryTimeout)
+	ask := func(ctx context.Context, server string) (wire.Status, error) {
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, &noAnswer{server, limit})
+		defer cancel()
+		status, err := cl.Status(ctx, server)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = context.Cause(ctx)
+		}
+		return status, err
+	}
+	answers := make(chan []node, 1)
+	go func() { answers <- survey(ctx, p.addresses(a), ask) }()
+	select {
+	case nodes := <-answers:
+		return nodes
+	case <-time.After(remarkAfter):
+		fmt.Fprintf(p.stderr, "not every node has answered yet; waiting up to %v\n", limit)
+		return <-answers
+	}
+}
+
+// noAnswer: a node was silent for all the time that it had.
+type noAnswer struct {
+	server string
+	limit  time.Duration
+}
+
+func (e *noAnswer) Error() string {
+	return fmt.Sprintf("%s: no answer in %v", strings.TrimPrefix(e.server, "http://"), e.limit)
+}
+
+func (e *noAnswer) Unwrap() error { return context.DeadlineExceeded }
 
 // silentCluster: no node answered. The table has said so for each.
 type silentCluster struct{ cause error }
@@ -162,10 +201,29 @@ func (p *program) printNodes(nodes []node) error {
 			notes = append(notes, id+" is waiting: "+s.Waiting)
 		}
 	}
-	for _, note := range notes {
+	for _, note := range append(notes, replacedLeaders(nodes)...) {
 		t.row(note)
 	}
 	return t.flush()
+}
+
+// replacedLeaders says which nodes claim to lead although a later leader is known.
+// It is in order: one that was frozen or cut off learns of it in a moment.
+func replacedLeaders(nodes []node) (remarks []string) {
+	var leaders []node
+	for _, n := range nodes {
+		if n.err == nil && n.status.Role == "leader" {
+			leaders = append(leaders, n)
+		}
+	}
+	slices.SortStableFunc(leaders, func(a, b node) int { return cmp.Compare(b.status.Term, a.status.Term) })
+	for i, old := range leaders {
+		if latest := leaders[0]; i > 0 && old.status.Term < latest.status.Term {
+			remarks = append(remarks, fmt.Sprintf("%s was replaced by %s, which leads in term %d, and has not heard of it yet; it can grant nothing",
+				old.ID, latest.ID, latest.status.Term))
+		}
+	}
+	return remarks
 }
 
 // unreachableNode stands in the JSON output for a node that did not answer.

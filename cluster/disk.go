@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -24,8 +26,36 @@ type Stores struct {
 	Identity Identity
 	// Save makes an identity durable.
 	Save func(Identity) error
+	// Missing, unless nil, says whether the disk has been taken away from under the
+	// node. See watchDisk.
+	Missing func() error
 	// Close gives the disk back.
 	Close func() error
+}
+
+// diskCheck is how often a node looks whether its disk is still there.
+const diskCheck = time.Second
+
+// watchDisk stops the node when its disk is gone. A process goes on writing into
+// files that were deleted, without an error, until it ends; then all that it has
+// acknowledged is lost. To look once a second bounds how much that is.
+func (n *Node) watchDisk() {
+	if n.stores.Missing == nil {
+		return
+	}
+	tick := time.NewTicker(diskCheck)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-n.closing.Done():
+			return
+		}
+		if err := n.stores.Missing(); err != nil {
+			n.fail(fmt.Errorf("%s: %w", n.stores.Name, err))
+			return
+		}
+	}
 }
 
 // stableStore stands before the stable store, where Raft keeps its term and its

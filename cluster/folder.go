@@ -97,13 +97,28 @@ func (f *Folder) stores(bolt *raftboltdb.BoltStore, identity Identity) (*Stores,
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be used: %w", snapshotsDir, cause(err))
 	}
+	opened, err := os.Stat(f.path(logFile))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be looked at: %w", logFile, cause(err))
+	}
 	return &Stores{
 		Name: "data folder " + f.Path,
 		Log:  sealedLog{bolt}, Stable: bolt, Snapshots: snapshots,
 		Identity: identity,
 		Save:     f.saveIdentity,
+		Missing:  func() error { return f.missing(opened) },
 		Close:    bolt.Close,
 	}, nil
+}
+
+// missing fails if the log is no longer the file that was opened. Any other error
+// says nothing about the file, and a disk that fails is noticed when it is used.
+func (f *Folder) missing(opened fs.FileInfo) error {
+	now, err := os.Stat(f.path(logFile))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(opened, now) {
+		return fmt.Errorf("%s was deleted, moved or replaced while this node ran; it stops, because what it writes would be lost", logFile)
+	}
+	return nil
 }
 
 // check looks through all that is in the folder and changes nothing.

@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -95,6 +98,36 @@ func TestFolder_TermThatDoesNotFit_Refuses(t *testing.T) {
 			if s, err := f.Open(); err == nil {
 				s.Close()
 				t.Error("it opens")
+			}
+		})
+	}
+}
+
+// The log is missing once it is no longer the file that was opened, whether it
+// was deleted, moved with its folder, or replaced.
+func TestFolder_Missing(t *testing.T) {
+	for name, take := range map[string]func(f *Folder) error{
+		"deleted":        func(f *Folder) error { return os.RemoveAll(f.Path) },
+		"moved":          func(f *Folder) error { return os.Rename(f.Path, f.Path+"-2") },
+		"log deleted":    func(f *Folder) error { return os.Remove(f.path(logFile)) },
+		"log replaced":   func(f *Folder) error { return f.replace(logFile, []byte("another")) },
+		"folder emptied": func(f *Folder) error { return errors.Join(os.RemoveAll(f.Path), os.Mkdir(f.Path, 0o755)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &Folder{Path: filepath.Join(t.TempDir(), "data"), Logger: hclog.NewNullLogger()}
+			s, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if err := errors.Join(s.Save(Identity{ID: "n1", Incarnation: "i"}), s.Missing()); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			if err := take(f); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Missing(); err == nil || !strings.Contains(err.Error(), "raft.db was deleted, moved or replaced") {
+				t.Errorf("got %v, want that raft.db is gone", err)
 			}
 		})
 	}

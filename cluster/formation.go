@@ -29,7 +29,8 @@ import (
 //
 // A founder that asks and hears that the cluster has formed finds its own
 // incarnation among the founders if it is merely late: it has never voted, so it
-// goes on to 3. If it finds another one in its place, its folder was wiped, and
+// goes on to 3, provided that its list is the one the cluster was formed with (it
+// is entry 1 of every log). If it finds another one in its place, its folder was wiped, and
 // it refuses to start. A cluster therefore forms only once every founder has been
 // up; after that a majority is enough.
 const formationRetry = 150 * time.Millisecond
@@ -73,10 +74,14 @@ func (n *Node) form(ctx context.Context) error {
 func (n *Node) trySurvey(ctx context.Context) (founders map[string]string, waiting string, err error) {
 	hellos := n.survey(ctx)
 	me := n.identity()
-	for _, h := range hellos {
-		if h.Founders[me.ID] == me.Incarnation {
-			return h.Founders, "", nil // late, but one of them
+	for id, h := range hellos {
+		if h.Founders[me.ID] != me.Incarnation {
+			continue
 		}
+		if h.Listed != nil && !maps.Equal(h.Listed, n.listed()) {
+			return nil, "", n.otherList("the cluster was formed (by "+id+" too)", h.Listed)
+		}
+		return h.Founders, "", nil // late, but one of them
 	}
 	founders = map[string]string{me.ID: me.Incarnation}
 	for id, h := range hellos {
@@ -84,8 +89,7 @@ func (n *Node) trySurvey(ctx context.Context) (founders map[string]string, waiti
 		case h.Formed || h.Founders != nil:
 			return nil, "", &WipedError{ID: me.ID, Peer: id}
 		case !maps.Equal(h.Listed, n.listed()):
-			return nil, "", fmt.Errorf("%s was started with another list of first members: %s there, %s here",
-				id, formatPeers(peersOf(h.Listed)), formatPeers(n.cfg.Founders))
+			return nil, "", n.otherList(id+" was started", h.Listed)
 		}
 		founders[id] = h.Incarnation
 	}
@@ -99,6 +103,12 @@ func (n *Node) trySurvey(ctx context.Context) (founders map[string]string, waiti
 		return nil, "the cluster forms when each of its first members has been up once; waiting for " + strings.Join(missing, ", "), nil
 	}
 	return founders, "", nil
+}
+
+// otherList says that this node's list of first members is not that of others.
+func (n *Node) otherList(what string, listed map[string]string) error {
+	return fmt.Errorf("%s with another list of first members: %s there, %s here",
+		what, formatPeers(peersOf(listed)), formatPeers(n.cfg.Founders))
 }
 
 // survey asks every other founder who it is and returns what those said that
@@ -168,7 +178,7 @@ func (n *Node) hasFormed() (bool, error) {
 
 // found makes this node a founder for good.
 func (n *Node) found(founders map[string]string) error {
-	if err := n.updateIdentity(func(id *Identity) { id.Founders = founders }); err != nil {
+	if err := n.updateIdentity(func(id *Identity) { id.Founders, id.FoundersAt = founders, n.listed() }); err != nil {
 		return err
 	}
 	// In order of id: this is entry 1 of every founder's log, and must be the same

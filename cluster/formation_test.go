@@ -95,6 +95,87 @@ func TestFormation_LateFounder(t *testing.T) {
 	})
 }
 
+// A node that is no founder yet may be given another address, as after a slip,
+// and the cluster forms with the new one.
+func TestFormation_AddressChanged_BeforeItForms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		address := "elsewhere:8000"
+		c := clustertest.Prepare(t, 3, clustertest.Options{Configure: func(cfg *cluster.Config) {
+			cfg.Founders = append([]cluster.Peer(nil), cfg.Founders...)
+			cfg.Founders[2].Address = address
+			if cfg.ID == "n3" {
+				cfg.Address, cfg.Bind = address, clustertest.AddressOf("n3")
+			}
+		}})
+		c.Start("n1")
+		c.Start("n3")
+		time.Sleep(time.Second)
+		before := c.Disk("n3").Identity()
+		c.Close("n1")
+		c.Close("n3")
+		address = clustertest.AddressOf("n3")
+		for _, id := range []string{"n1", "n2", "n3"} {
+			c.Start(id)
+		}
+		mustAcquire(t, c.Leader(), acquire("a", "h", "1", time.Minute))
+		after := c.Disk("n3").Identity()
+		if before.Address != "elsewhere:8000" || after.Address != address || after.Incarnation != before.Incarnation {
+			t.Errorf("n3 was %+v, is %+v", before, after)
+		}
+	})
+}
+
+// A late founder whose address, and with it its list, is not the one that the
+// others have formed the cluster with refuses, and can come back with the right
+// one.
+func TestFormation_LateFounder_AddressChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		moved := false
+		c := clustertest.Prepare(t, 3, clustertest.Options{Configure: func(cfg *cluster.Config) {
+			if cfg.ID != "n3" && moved {
+				cfg.Founders = nil // they no longer need it, and still know it
+			}
+			if cfg.ID == "n3" && moved {
+				cfg.Founders = append([]cluster.Peer(nil), cfg.Founders...)
+				cfg.Address, cfg.Founders[2].Address = "moved:8000", "moved:8000"
+				cfg.Bind = clustertest.AddressOf("n3")
+			}
+		}})
+		c.Disk("n3").Before = func(w clustertest.Write) error {
+			if w == clustertest.WriteFounders {
+				return errors.New("the power is out")
+			}
+			return nil
+		}
+		for _, id := range []string{"n1", "n2", "n3"} {
+			c.Start(id)
+		}
+		failure(t, c.Node("n3"))
+		g := mustAcquire(t, c.Leader("n1", "n2"), acquire("a", "h", "1", time.Hour))
+		c.Close("n3")
+		c.Disk("n3").Before = nil
+		moved = true
+		for _, id := range []string{"n1", "n2"} {
+			c.Stop(id)
+			c.Start(id)
+			c.Leader("n1", "n2")
+		}
+		err := failure(t, c.Start("n3"))
+		for _, part := range []string{"the cluster was formed", "n3=n3:8000", "n3=moved:8000"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("n3 stops with %q, want %q in it", err, part)
+			}
+		}
+		if s := c.Node("n3").Status(); s.Role != cluster.Starting {
+			t.Errorf("it has taken part: %+v", s)
+		}
+		c.Close("n3")
+		moved = false
+		late := c.Start("n3")
+		c.Until("it has caught up", func() bool { return token(late, "a") == g.Token })
+	})
+}
+
 // A founder may die before or after each of its steps on disk: when it is
 // started again the cluster forms all the same.
 func TestFormation_CrashBetweenSteps(t *testing.T) {

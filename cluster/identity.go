@@ -20,6 +20,8 @@ type Identity struct {
 	// Founders are the incarnations of the first members, by id. Saved before
 	// this node first takes part in the cluster.
 	Founders map[string]string `json:"founders,omitempty"`
+	// FoundersAt are their addresses, saved with Founders.
+	FoundersAt map[string]string `json:"founders_at,omitempty"`
 	// Formed: the node has taken part in the cluster, so it must have Raft state.
 	Formed bool `json:"formed"`
 	// ClusterID is empty until the first leader has given the cluster one.
@@ -34,11 +36,15 @@ func (n *Node) claimIdentity(formed bool) error {
 		id = Identity{ID: n.cfg.ID, Address: n.cfg.Address, Incarnation: randomID()}
 	case id.ID != n.cfg.ID:
 		return fmt.Errorf("the data is that of node %s, this is node %s", id.ID, n.cfg.ID)
-	case id.Address != n.cfg.Address:
+	case id.Address != n.cfg.Address && (formed || id.Formed || id.Founders != nil):
 		return fmt.Errorf("the data is that of node %s at %s, but it was started with the address %s; the other nodes know it by the old one", id.ID, id.Address, n.cfg.Address)
 	case id.Formed && !formed:
 		return errors.New("this node has taken part in a cluster, but its log is empty; starting so could undo what the cluster has promised")
 	}
+	// Until it is a founder, a node may be given another address: the first one may
+	// have been a slip, or in use. Others that have formed a cluster with it at the
+	// old one tell it so when it asks them; see trySurvey. Its incarnation stays.
+	id.Address = n.cfg.Address
 	id.Formed = formed
 	return n.updateIdentity(func(current *Identity) { *current = id })
 }
@@ -70,6 +76,9 @@ func (n *Node) hello() transport.Hello {
 	h := transport.Hello{
 		ID: id.ID, Address: id.Address, Incarnation: id.Incarnation, ClusterID: id.ClusterID,
 		Founders: id.Founders, Formed: id.Formed, Listed: n.listed(),
+	}
+	if id.FoundersAt != nil {
+		h.Listed = id.FoundersAt
 	}
 	if n.started() {
 		// The term last: whoever asks relies on its being no older than that.

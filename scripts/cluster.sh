@@ -39,8 +39,19 @@ usage_error() {
 
 dir=${LEASEHOLD_CLUSTER_DIR:-$repo/data/cluster}
 [[ $dir == /* ]] || dir=$PWD/$dir
-# One spelling for one folder, because we look for it in the arguments of processes.
-[[ -d $dir ]] && dir=$(cd "$dir" && pwd -P)
+# canonical FOLDER: one spelling for one folder, also for one that was deleted,
+# because we look for it in the arguments of processes.
+canonical() {
+  local folder=$1 rest=''
+  while [[ ! -d $folder ]]; do
+    rest=/${folder##*/}$rest
+    folder=${folder%/*}
+    folder=${folder:-/}
+  done
+  folder=$(cd "$folder" && pwd -P)
+  echo "${folder%/}$rest"
+}
+dir=$(canonical "${dir%/}")
 
 # The file `size` says what the cluster in this folder looks like. It also marks
 # the folder as ours: without it nothing here is ever deleted.
@@ -56,7 +67,8 @@ load_cluster() {
     die "$size_file is damaged: it should hold the number of nodes and the base port, as in \"3 8000\""
   if [[ ${LEASEHOLD_BASE_PORT:-$remembered} != "$remembered" ]]; then
     die "the cluster in $dir uses base port $remembered, but LEASEHOLD_BASE_PORT is $base_port.
-A node keeps its address for life. Unset LEASEHOLD_BASE_PORT, or use another LEASEHOLD_CLUSTER_DIR, or delete this cluster with: scripts/cluster.sh wipe"
+A node keeps its address for life. Unset LEASEHOLD_BASE_PORT, or use another LEASEHOLD_CLUSTER_DIR.
+To delete this cluster: unset LEASEHOLD_BASE_PORT, then scripts/cluster.sh stop, then scripts/cluster.sh wipe"
   fi
   base_port=$remembered
 }
@@ -65,10 +77,15 @@ save_cluster() {
   mkdir -p "$dir"
   dir=$(cd "$dir" && pwd -P)
   size_file=$dir/size
-  echo "$size $base_port" >"$size_file"
+  echo "$size $base_port" >"$size_file.new"
+  mv -f -- "$size_file.new" "$size_file" # in one step: a Ctrl-C leaves no half of it
 }
 
-need_cluster() { load_cluster || die "there is no cluster in $dir yet; start one with: scripts/cluster.sh start"; }
+need_cluster() {
+  load_cluster && return
+  need_no_lost
+  die "there is no cluster in $dir yet; start one with: scripts/cluster.sh start"
+}
 
 # need_node NAME: stops unless the cluster has such a node.
 need_node() {
@@ -96,12 +113,53 @@ arguments_of() {
   fi
 }
 
+# running_nodes: a line "PID ID ADDRESS FOLDER" for each process on this machine
+# that looks like a leasehold node, of whichever cluster.
+running_nodes() {
+  local pid line pattern=' serve --id ([^ ]+) --address ([^ ]+) --data (.+) --cluster '
+  if [[ -d /proc/self ]]; then
+    for pid in /proc/[0-9]*; do
+      pid=${pid#/proc/}
+      echo "$pid $({ tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null || true)"
+    done
+  else
+    ps -axww -o pid=,args=
+  fi | while read -r pid line; do
+    if [[ $line =~ $pattern ]]; then
+      echo "$pid ${BASH_REMATCH[1]} ${BASH_REMATCH[2]} ${BASH_REMATCH[3]}"
+    fi
+  done
+}
+
+# find_lost: fills `lost` with the nodes of this folder that run, by name. For when
+# the folder was deleted under them, and with it their pid files. They must be what
+# launch makes, from the first word on, since `stop` ends them.
+declare -A lost=()
+find_lost() {
+  local pid node address folder
+  while read -r pid node address folder; do
+    [[ $folder == "$dir/$node" ]] || continue
+    [[ $(arguments_of "$pid") == "$binary serve --id $node --address $address --data $dir/$node --cluster "* ]] || continue
+    lost[$node]=$pid
+  done < <(running_nodes)
+}
+
+# need_no_lost: stops if there are such nodes, and says how to end them.
+need_no_lost() {
+  local node list=''
+  find_lost
+  ((${#lost[@]})) || return 0
+  for node in "${!lost[@]}"; do list+=", $node (process ${lost[$node]})"; done
+  die "the folder $dir was deleted while its nodes ran, and some still run: ${list#, }
+A node notices within seconds and stops. To stop all of them now, also frozen ones: scripts/cluster.sh stop"
+}
+
 # pid_of NODE: prints its process id if it runs. Systems give the number of a dead
 # process to a new one, so the number in the pid file alone proves nothing: the
 # process must also be a `serve` of this node with this data folder.
 pid_of() {
-  local pid
-  { read -r pid <"$dir/$1.pid"; } 2>/dev/null || return 1
+  local pid=${lost[$1]:-}
+  [[ $pid ]] || { read -r pid _ <"$dir/$1.pid"; } 2>/dev/null || return 1
   [[ $pid =~ ^[0-9]+$ ]] || return 1
   [[ $(arguments_of "$pid") == *" serve --id $1 "*" --data $dir/$1 --cluster "* ]] || return 1
   echo "$pid"
@@ -121,7 +179,7 @@ state_of() {
   local pid
   if pid=$(pid_of "$1"); then
     if is_paused "$pid"; then echo paused; else echo running; fi
-  elif [[ -f $dir/$1.pid ]]; then
+  elif [[ -f $dir/$1.pid && $(<"$dir/$1.pid") != *stopping ]]; then
     echo dead # it has not been stopped by us in an orderly way
   else
     echo stopped
@@ -165,9 +223,19 @@ leader() {
   [[ $best ]] && echo "$best"
 }
 
+# count_running: how many nodes run. A frozen one does not count.
+count_running() {
+  local node running=0
+  for node in $(all_nodes); do
+    if [[ $(state_of "$node") == running ]]; then running=$((running + 1)); fi
+  done
+  echo "$running"
+}
+
 # resolve NODE|leader: prints the name of the node.
 resolve() {
   if [[ $1 == leader ]]; then
+    (($(count_running))) || die "no node runs; start them with: scripts/cluster.sh start"
     leader || die "no node leads at the moment; see: scripts/cluster.sh status"
   else
     need_node "$1"
@@ -199,44 +267,87 @@ launch() {
   started[$1]=$!
 }
 
-# check_ports NODE...: stops if another program sits on one of their ports.
+# check_ports NODE...: stops if somebody else sits on one of their ports.
 check_ports() {
-  local node folder='' taken=()
+  local node folder='' taken=''
   for node; do
-    if listening "$(port_of "$node")"; then taken+=("$(port_of "$node")"); fi
+    if listening "$(port_of "$node")"; then taken+="  $(port_of "$node"): $(who_is_at "$(address_of "$node")")"$'\n'; fi
   done
-  ((${#taken[@]})) || return 0
+  [[ $taken ]] || return 0
   # A cluster that has started once cannot move to other ports.
   [[ -f $size_file ]] && folder=" LEASEHOLD_CLUSTER_DIR=$(printf %q "$dir-2")"
-  die "port ${taken[*]} on 127.0.0.1 is in use by another program, so nothing was started.
-See who it is with: ss -ltnp   Or take other ports: LEASEHOLD_BASE_PORT=$((base_port + 100))$folder scripts/cluster.sh start"
+  die "nothing was started, because ports on 127.0.0.1 are in use:
+${taken}Or take other ports: LEASEHOLD_BASE_PORT=$((base_port + 100))$folder scripts/cluster.sh start"
 }
 
-# check_alive: stops with the reason if a node that we started has died. These are
-# our own children, and their numbers are not given away while we live.
-check_alive() {
-  local node
-  for node in "${!started[@]}"; do
-    kill -0 "${started[$node]}" 2>/dev/null && continue
-    echo "cluster.sh: $node stopped right after its start. The end of $dir/$node.log:" >&2
-    tail -n 10 "$dir/$node.log" | sed 's/^/  /' >&2
-    exit 1
-  done
+# who_is_at ADDRESS: says who listens there, and how to stop it.
+who_is_at() {
+  local pid node address folder id
+  while read -r pid node address folder; do
+    [[ $address == "$1" ]] || continue
+    if [[ -f ${folder%/"$node"}/size ]]; then
+      echo "node $node of the cluster in ${folder%/"$node"} (process $pid); stop that one with: LEASEHOLD_CLUSTER_DIR=$(printf %q "${folder%/"$node"}") scripts/cluster.sh stop"
+    else
+      echo "node $node with the data folder $folder (process $pid); stop it with: kill $pid"
+    fi
+    return
+  done < <(running_nodes)
+  id=$(field "$(ask "http://$1/v1/status" || true)" id) || id=
+  echo "${id:+leasehold node $id, }a program that was not started from here; find it with: ss -ltnp (on macOS: lsof -nP -iTCP -sTCP:LISTEN)"
 }
+
+# dead_nodes: those that we started and that have ended. These are our own
+# children, and their numbers are not given away while we live.
+dead_nodes() {
+  local node ended=''
+  for node in $(all_nodes); do
+    if [[ ${started[$node]:-} ]] && ! kill -0 "${started[$node]}" 2>/dev/null; then ended+=" $node"; fi
+  done
+  echo "${ended# }"
+}
+
+# refuse NODE...: ends, after saying why those nodes have ended and what is left.
+refuse() {
+  local node running who wiped=
+  for node; do
+    echo "cluster.sh: $node stopped right after its start. The end of $dir/$node.log:"
+    tail -n 3 "$dir/$node.log" | sed 's/^/  /'
+    if tail -n 3 "$dir/$node.log" | grep -q 'empty all their folders'; then wiped=1; fi
+  done
+  running=$(count_running)
+  if who=$(leader); then
+    echo "$running of $size nodes run, and $who leads: the cluster serves without $*."
+  elif ((running * 2 > size)); then
+    echo "$running of $size nodes run, and none leads yet: see scripts/cluster.sh status"
+  else
+    echo "$running of $size nodes run, which is no majority: nothing can be granted."
+  fi
+  if [[ $wiped ]]; then
+    echo "To begin again with an empty cluster: scripts/cluster.sh stop, then scripts/cluster.sh wipe, then scripts/cluster.sh start"
+  fi
+  exit 1
+} >&2
 
 # wait_ready: waits until a node leads and all the nodes that we started know it.
 wait_ready() {
-  local deadline who node waiting
+  local deadline grace='' who node waiting dead
   deadline=$(($(now_ms) + 15000))
   while (($(now_ms) < deadline)); do
-    check_alive
+    dead=$(dead_nodes)
     waiting=
     for node in "${!started[@]}"; do
+      [[ " $dead " == *" $node "* ]] && continue
       ask --fail --output /dev/null "http://$(address_of "$node")/readyz" || waiting=$node
     done
-    if [[ ! $waiting ]] && who=$(leader); then
+    if [[ ! $dead && ! $waiting ]] && who=$(leader); then
       echo "$who leads at http://$(address_of "$who")"
       return
+    fi
+    # With one dead, the others get a moment: to die too, or to lead without it.
+    if [[ $dead ]]; then
+      [[ $grace ]] || grace=$(($(now_ms) + 2500))
+      # shellcheck disable=SC2086 # a list of names
+      if (($(now_ms) >= grace)) || { [[ ! $waiting ]] && leader >/dev/null; }; then refuse $dead; fi
     fi
     sleep 0.1
   done
@@ -247,7 +358,7 @@ wait_ready() {
 # start_nodes NODE...: starts those that do not run.
 declare -A started=()
 start_nodes() {
-  local node running=0 missing=()
+  local node running missing=() dead
   for node; do
     if pid_of "$node" >/dev/null; then
       echo "$node is already running"
@@ -262,12 +373,15 @@ start_nodes() {
     launch "$node"
     echo "$node starts at http://$(address_of "$node")"
   done
+  running=0
   for node in $(all_nodes); do
     if [[ ${started[$node]:-} || $(state_of "$node") == running ]]; then running=$((running + 1)); fi
   done
   if ((running * 2 <= size)); then
     sleep 0.5 # enough to see a node that cannot start at all
-    check_alive
+    dead=$(dead_nodes)
+    # shellcheck disable=SC2086 # a list of names
+    [[ ! $dead ]] || refuse $dead
     echo "only $running of $size nodes run: no majority, so no leader yet"
     return
   fi
@@ -295,6 +409,7 @@ command_start() {
 Start it with: scripts/cluster.sh start $size   Or delete it: scripts/cluster.sh stop, then scripts/cluster.sh wipe"
     fi
   else
+    need_no_lost
     size=${wanted:-3}
   fi
   local nodes node running=0
@@ -312,13 +427,22 @@ Start it with: scripts/cluster.sh start $size   Or delete it: scripts/cluster.sh
 }
 
 command_stop() {
-  local node pid stopping=() left
-  if ! load_cluster; then
-    echo "there is no cluster in $dir"
-    return
+  local node pid nodes stopping=() left
+  if load_cluster; then
+    nodes=$(all_nodes)
+  else
+    find_lost
+    nodes=${!lost[*]}
+    if [[ ! $nodes ]]; then
+      echo "there is no cluster in $dir"
+      return
+    fi
+    echo "the folder $dir was deleted, and these nodes of it still run: $nodes"
   fi
-  for node in $(all_nodes); do
+  for node in $nodes; do
     if pid=$(pid_of "$node"); then
+      # Should we be interrupted, this tells a node that was stopped from a dead one.
+      [[ ! -f $dir/$node.pid ]] || echo "$pid stopping" >"$dir/$node.pid"
       kill -CONT "$pid" 2>/dev/null || true # a frozen process cannot obey
       kill -TERM "$pid" 2>/dev/null || true
       stopping+=("$node")
@@ -339,7 +463,7 @@ command_stop() {
   else
     echo "no node was running"
   fi
-  for node in $(all_nodes); do rm -f -- "$dir/$node.pid"; done
+  for node in $nodes; do rm -f -- "$dir/$node.pid"; done
 }
 
 command_restart() {
@@ -447,6 +571,7 @@ command_logs() {
 command_wipe() {
   local node running=()
   if ! load_cluster; then
+    need_no_lost
     echo "there is no cluster in $dir"
     return
   fi

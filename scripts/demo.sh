@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main ideas of leasehold in half a minute, on three real processes. Every
+# The main ideas of leasehold in a few seconds, on three real processes. Every
 # command is shown before it runs and every result is checked.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -62,7 +62,7 @@ json_body() { printf '{"name":"%s","holder":"%s",%s}' "$1" "$2" "$3"; }
 # ---- The demo -------------------------------------------------------------------
 
 cd "$repo"
-say "leasehold in half a minute: three nodes, one lease, and what happens when things die." \
+say "leasehold in nine steps: three nodes, one lease, and what happens when things die." \
   "It runs in a folder and on ports of its own, and removes everything at the end." \
   "Lines that begin with \$ are commands that you can type as they stand."
 build_if_missing

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"syscall"
 )
 
 // conn is a connection that ends with its transport, if not before.
@@ -35,6 +36,23 @@ func (c *conn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
+}
+
+// SetWriteBuffer is there for streams that must notice when nobody reads them. A
+// network without such a buffer notices anyway.
+func (c *conn) SetWriteBuffer(bytes int) error {
+	if sized, ok := c.Conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
+		return sized.SetWriteBuffer(bytes)
+	}
+	return errors.ErrUnsupported
+}
+
+// SyscallConn is there for those who must know whether the other side is gone.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	if raw, ok := c.Conn.(syscall.Conn); ok {
+		return raw.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
 
 func (c *conn) Close() error {

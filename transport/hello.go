@@ -10,8 +10,9 @@ type Hello struct {
 	Incarnation string `json:"incarnation"`
 	// ClusterID is empty while the node knows of no cluster.
 	ClusterID string `json:"cluster_id,omitempty"`
-	// Listed is the list of first members that the node was started with, as id
-	// to address. Nil if it was started with none.
+	// Listed is the list of first members, as id to address: the one that the
+	// cluster was formed with, before that the one that the node was started with.
+	// Nil if it knows none.
 	Listed map[string]string `json:"listed,omitempty"`
 	// Founders maps the ids of the first members to their incarnations, once the
 	// node has seen all of them. Nil before.
