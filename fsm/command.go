@@ -15,8 +15,8 @@ import (
 //	└─────────┴──────┴─────────────────────────────────────┘
 //
 // Kinds are never renumbered and fields never reordered; a new field means a new
-// kind or a new version.
-const commandVersion = 1
+// kind or a new version. Version 1, which was never released, had no queues.
+const commandVersion = 2
 
 type kind byte
 
@@ -26,11 +26,16 @@ const (
 	kindRenew
 	kindRelease
 	kindExpire
+	kindReopen
+	kindAbandon
+	kindRevoke
+	kindWrite
 )
 
 var kindNames = map[kind]string{
 	kindLead: "lead", kindAcquire: "acquire", kindRenew: "renew",
-	kindRelease: "release", kindExpire: "expire",
+	kindRelease: "release", kindExpire: "expire", kindReopen: "reopen",
+	kindAbandon: "abandon", kindRevoke: "revoke", kindWrite: "write",
 }
 
 // UnknownCommandError: an entry holds a command that this version of leasehold
@@ -61,6 +66,8 @@ func EncodeCommand(c lease.Command) []byte {
 		w.str(c.Holder)
 		w.str(c.RequestID)
 		w.num(millis(c.TTL))
+		w.num(millis(c.Wait))
+		w.num(millis(c.LockDelay))
 		w.str(c.Value)
 		w.flag(c.Reclaim)
 	case lease.Renew:
@@ -84,6 +91,28 @@ func EncodeCommand(c lease.Command) []byte {
 		w.num(c.Token)
 		w.num(c.Renewal)
 		w.num(c.Term)
+	case lease.Reopen:
+		head(kindReopen)
+		w.str(c.Name)
+		w.num(c.Token)
+	case lease.Abandon:
+		head(kindAbandon)
+		w.str(c.Name)
+		w.str(c.Holder)
+		w.str(c.RequestID)
+		w.num(c.Place)
+		w.str(string(c.Reason))
+	case lease.Revoke:
+		head(kindRevoke)
+		w.str(c.Name)
+		w.num(c.Token)
+		w.str(c.Reason)
+	case lease.Write:
+		head(kindWrite)
+		w.str(c.Register)
+		w.str(c.Value)
+		w.num(c.Token)
+		w.str(c.Lease)
 	default:
 		// The set of commands is closed; a new one is added here first.
 		panic(fmt.Sprintf("no encoding for %T", c))
@@ -109,7 +138,7 @@ func DecodeCommand(data []byte) (lease.Command, error) {
 	case kindAcquire:
 		c = lease.Acquire{
 			Name: r.str(), Holder: r.str(), RequestID: r.str(),
-			TTL: duration(r), Value: r.str(), Reclaim: r.flag(),
+			TTL: duration(r), Wait: duration(r), LockDelay: duration(r), Value: r.str(), Reclaim: r.flag(),
 		}
 	case kindRenew:
 		renew := lease.Renew{Name: r.str(), Holder: r.str(), Token: r.num(), TTL: duration(r)}
@@ -122,6 +151,14 @@ func DecodeCommand(data []byte) (lease.Command, error) {
 		c = lease.Release{Name: r.str(), Holder: r.str(), Token: r.num()}
 	case kindExpire:
 		c = lease.Expire{Name: r.str(), Token: r.num(), Renewal: r.num(), Term: r.num()}
+	case kindReopen:
+		c = lease.Reopen{Name: r.str(), Token: r.num()}
+	case kindAbandon:
+		c = lease.Abandon{Name: r.str(), Holder: r.str(), RequestID: r.str(), Place: r.num(), Reason: lease.Reason(r.str())}
+	case kindRevoke:
+		c = lease.Revoke{Name: r.str(), Token: r.num(), Reason: r.str()}
+	case kindWrite:
+		c = lease.Write{Register: r.str(), Value: r.str(), Token: r.num(), Lease: r.str()}
 	default:
 		return nil, &UnknownCommandError{version, byte(k)}
 	}

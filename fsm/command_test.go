@@ -24,13 +24,14 @@ var millis = rapid.Custom(func(t *rapid.T) time.Duration {
 var anyCommand = rapid.Custom(func(t *rapid.T) lease.Command {
 	text := func(label string) string { return rapid.String().Draw(t, label) }
 	number := func(label string) uint64 { return rapid.Uint64().Draw(t, label) }
-	switch rapid.IntRange(1, 5).Draw(t, "kind") {
+	switch rapid.IntRange(1, 9).Draw(t, "kind") {
 	case 1:
 		return lease.Lead{Node: text("node"), Address: text("address"), ClusterID: text("cluster")}
 	case 2:
 		return lease.Acquire{
 			Name: text("name"), Holder: text("holder"), RequestID: text("request"),
-			TTL: millis.Draw(t, "ttl"), Value: text("value"), Reclaim: rapid.Bool().Draw(t, "reclaim"),
+			TTL: millis.Draw(t, "ttl"), Wait: millis.Draw(t, "wait"), LockDelay: millis.Draw(t, "lock delay"),
+			Value: text("value"), Reclaim: rapid.Bool().Draw(t, "reclaim"),
 		}
 	case 3:
 		renew := lease.Renew{Name: text("name"), Holder: text("holder"), Token: number("token"), TTL: millis.Draw(t, "ttl")}
@@ -41,8 +42,19 @@ var anyCommand = rapid.Custom(func(t *rapid.T) lease.Command {
 		return renew
 	case 4:
 		return lease.Release{Name: text("name"), Holder: text("holder"), Token: number("token")}
-	default:
+	case 5:
 		return lease.Expire{Name: text("name"), Token: number("token"), Renewal: number("renewal"), Term: number("term")}
+	case 6:
+		return lease.Reopen{Name: text("name"), Token: number("token")}
+	case 7:
+		return lease.Abandon{
+			Name: text("name"), Holder: text("holder"), RequestID: text("request"),
+			Place: number("place"), Reason: lease.Reason(text("reason")),
+		}
+	case 8:
+		return lease.Revoke{Name: text("name"), Token: number("token"), Reason: text("reason")}
+	default:
+		return lease.Write{Register: text("register"), Value: text("value"), Token: number("token"), Lease: text("lease")}
 	}
 })
 
@@ -67,13 +79,21 @@ var golden = []struct {
 	bytes   string
 	command lease.Command
 }{
-	{"lead", "0101" + "026e31" + "066e313a383030" + "026331", lease.Lead{Node: "n1", Address: "n1:800", ClusterID: "c1"}},
-	{"acquire", "0102" + "0161" + "0568c3b66c64" + "027231" + "8827" + "0176" + "00", lease.Acquire{Name: "a", Holder: "höld", RequestID: "r1", TTL: 5 * time.Second, Value: "v"}},
-	{"acquire", "0102" + "0161" + "0168" + "0172" + "01" + "00" + "01", lease.Acquire{Name: "a", Holder: "h", RequestID: "r", TTL: time.Millisecond, Reclaim: true}},
-	{"renew", "0103" + "0161" + "0168" + "ac02" + "00" + "00", lease.Renew{Name: "a", Holder: "h", Token: 300}},
-	{"renew", "0103" + "0161" + "0168" + "ac02" + "e807" + "01" + "00", lease.Renew{Name: "a", Holder: "h", Token: 300, TTL: time.Second, Value: new(string)}},
-	{"release", "0104" + "0161" + "0168" + "ffffffffffffffffff01", lease.Release{Name: "a", Holder: "h", Token: math.MaxUint64}},
-	{"expire", "0105" + "0161" + "03" + "8001" + "02", lease.Expire{Name: "a", Token: 3, Renewal: 128, Term: 2}},
+	{"lead", "0201" + "026e31" + "066e313a383030" + "026331", lease.Lead{Node: "n1", Address: "n1:800", ClusterID: "c1"}},
+	{
+		"acquire", "0202" + "0161" + "0568c3b66c64" + "027231" + "8827" + "904e" + "b817" + "0176" + "00",
+		lease.Acquire{Name: "a", Holder: "höld", RequestID: "r1", TTL: 5 * time.Second, Wait: 10 * time.Second, LockDelay: 3 * time.Second, Value: "v"},
+	},
+	{"acquire", "0202" + "0161" + "0168" + "0172" + "01" + "00" + "00" + "00" + "01", lease.Acquire{Name: "a", Holder: "h", RequestID: "r", TTL: time.Millisecond, Reclaim: true}},
+	{"renew", "0203" + "0161" + "0168" + "ac02" + "00" + "00", lease.Renew{Name: "a", Holder: "h", Token: 300}},
+	{"renew", "0203" + "0161" + "0168" + "ac02" + "e807" + "01" + "00", lease.Renew{Name: "a", Holder: "h", Token: 300, TTL: time.Second, Value: new(string)}},
+	{"release", "0204" + "0161" + "0168" + "ffffffffffffffffff01", lease.Release{Name: "a", Holder: "h", Token: math.MaxUint64}},
+	{"expire", "0205" + "0161" + "03" + "8001" + "02", lease.Expire{Name: "a", Token: 3, Renewal: 128, Term: 2}},
+	{"reopen", "0206" + "0161" + "03", lease.Reopen{Name: "a", Token: 3}},
+	{"abandon", "0207" + "0161" + "0168" + "0172" + "8002" + "0378797a", lease.Abandon{Name: "a", Holder: "h", RequestID: "r", Place: 256, Reason: "xyz"}},
+	{"revoke", "0208" + "0161" + "03" + "0378797a", lease.Revoke{Name: "a", Token: 3, Reason: "xyz"}},
+	{"write", "0209" + "0178" + "0176" + "00" + "00", lease.Write{Register: "x", Value: "v"}},
+	{"write", "0209" + "0178" + "00" + "ac02" + "0161", lease.Write{Register: "x", Token: 300, Lease: "a"}},
 }
 
 // The encoding of each kind is the one that logs on disk already have.
@@ -96,8 +116,8 @@ func TestEncodeCommand_Golden(t *testing.T) {
 			t.Errorf("%x is called %q, want %q", want, name, g.kind)
 		}
 	}
-	if len(seen) != 5 {
-		t.Errorf("%d kinds have a golden encoding, want all 5", len(seen))
+	if len(seen) != 9 {
+		t.Errorf("%d kinds have a golden encoding, want all 9", len(seen))
 	}
 }
 
@@ -122,15 +142,20 @@ func TestDecodeCommand_CutOrExtended(t *testing.T) {
 // overflow, flags that are neither 0 nor 1, TTLs beyond time.Duration.
 func TestDecodeCommand_Malformed(t *testing.T) {
 	for what, text := range map[string]string{
-		"nothing":                        "",
-		"a version alone":                "01",
-		"a length beyond the end":        "0104" + "7f61",
-		"a length near 2^64":             "0104" + "ffffffffffffffffff01" + "61",
-		"a number of more than 64 bits":  "0104" + "0161" + "0168" + "ffffffffffffffffff02",
-		"a number that does not end":     "0104" + "0161" + "0168" + "ffff",
-		"a flag of 2":                    "0102" + "0161" + "0168" + "0172" + "01" + "00" + "02",
-		"a TTL of more than 292 years":   "0102" + "0161" + "0168" + "0172" + "ffffffffffffffffff01" + "00" + "00",
-		"a value that its flag excludes": "0103" + "0161" + "0168" + "01" + "00" + "00" + "0176",
+		"nothing":                              "",
+		"a version alone":                      "02",
+		"a length beyond the end":              "0204" + "7f61",
+		"a length near 2^64":                   "0204" + "ffffffffffffffffff01" + "61",
+		"a number of more than 64 bits":        "0204" + "0161" + "0168" + "ffffffffffffffffff02",
+		"a number that does not end":           "0204" + "0161" + "0168" + "ffff",
+		"a flag of 2":                          "0202" + "0161" + "0168" + "0172" + "01" + "00" + "00" + "00" + "02",
+		"a TTL of more than 292 years":         "0202" + "0161" + "0168" + "0172" + "ffffffffffffffffff01" + "00" + "00" + "00" + "00",
+		"a wait of more than 292 years":        "0202" + "0161" + "0168" + "0172" + "01" + "ffffffffffffffffff01" + "00" + "00" + "00",
+		"a lock delay of more than 292 years":  "0202" + "0161" + "0168" + "0172" + "01" + "00" + "ffffffffffffffffff01" + "00" + "00",
+		"a value that its flag excludes":       "0203" + "0161" + "0168" + "01" + "00" + "00" + "0176",
+		"an abandon without a reason":          "0207" + "0161" + "0168" + "0172" + "05",
+		"a revoke with something after reason": "0208" + "0161" + "03" + "0178" + "00",
+		"a write without its lease":            "0209" + "0178" + "0176" + "00",
 	} {
 		data, err := hex.DecodeString(text)
 		if err != nil {
@@ -142,10 +167,11 @@ func TestDecodeCommand_Malformed(t *testing.T) {
 	}
 }
 
-// A kind or a version of the future is told apart from damage, and named.
+// A kind or a version that this one does not know, of the future or the past, is
+// told apart from damage, and named.
 func TestDecodeCommand_Unknown(t *testing.T) {
 	whole := fsm.EncodeCommand(lease.Release{Name: "a", Holder: "h", Token: 1})
-	for _, head := range [][2]byte{{1, 0}, {1, 6}, {1, 255}, {0, 1}, {2, 1}, {255, 255}} {
+	for _, head := range [][2]byte{{2, 0}, {2, 10}, {2, 255}, {0, 1}, {1, 1}, {1, 4}, {3, 1}, {255, 255}} {
 		data := bytes.Clone(whole)
 		data[0], data[1] = head[0], head[1]
 		_, err := fsm.DecodeCommand(data)

@@ -3,11 +3,13 @@
 //
 //	log entry ──DecodeCommand──▶ lease.Command ──Table.Apply──▶ lease.Result
 //	                                                              │
-//	         proposer (ApplyFuture.Response), Config.Observe ◀────┘
+//	         proposer (ApplyFuture.Response), Config.Observe ◀────┤
+//	         readers of events (Machine.Events) ◀─────────────────┘
 //
-// Three nouns: the [Machine] is the state machine of one node; a command's
+// Four nouns: the [Machine] is the state machine of one node; a command's
 // encoding ([EncodeCommand]) is what a log entry carries; a snapshot's encoding
-// ([WriteSnapshot]) is what replaces the log's beginning. Both encodings start
+// ([WriteSnapshot]) is what replaces the log's beginning; an [EventPage] is a part
+// of what the machine did lately, for those who follow it. Both encodings start
 // with a version. An entry that this version does not know stops the node: a
 // replica that skipped it would differ from the others and not know it.
 //

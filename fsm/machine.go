@@ -31,6 +31,8 @@ type Machine struct {
 	table *lease.Table
 	marks hashMarks
 
+	events *eventLog
+
 	failed error // of Raft's thread alone
 }
 
@@ -38,7 +40,7 @@ var _ raft.FSM = (*Machine)(nil)
 
 // New returns a machine with an empty state.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg, table: new(lease.Table)}
+	return &Machine{cfg: cfg, table: new(lease.Table), events: newEventLog()}
 }
 
 // Apply implements raft.FSM. The response is a lease.Result, or an error if this
@@ -64,6 +66,7 @@ func (m *Machine) Apply(l *raft.Log) any {
 	m.marks.add(e.Index, m.table.Hash())
 	m.mu.Unlock()
 
+	m.events.add(r)
 	if m.cfg.Observe != nil {
 		m.cfg.Observe(r)
 	}
@@ -93,6 +96,7 @@ func (m *Machine) Restore(in io.ReadCloser) error {
 	m.table = table
 	m.marks.add(table.Applied().Index, table.Hash())
 	m.mu.Unlock()
+	m.events.restart(table.Applied())
 	if m.cfg.Restored != nil {
 		m.cfg.Restored()
 	}

@@ -60,9 +60,10 @@ func TestMachine_Apply(t *testing.T) {
 // an error, and no snapshot is made or taken in.
 func TestMachine_Apply_UnreadableEntry_Stops(t *testing.T) {
 	for what, data := range map[string][]byte{
-		"an unknown kind":    {1, 99},
+		"an unknown kind":    {2, 99},
 		"an unknown version": {99, 1},
-		"damage":             {1, 2, 200},
+		"the version before": {1, 1},
+		"damage":             {2, 2, 200},
 		"an empty entry":     {},
 	} {
 		t.Run(what, func(t *testing.T) {

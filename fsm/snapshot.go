@@ -13,7 +13,8 @@ import (
 
 // A snapshot is
 //
-//	"leasehold snapshot" version │ header │ leases by name │ ended, oldest first
+//	"leasehold snapshot" version │ header │ leases by name │ waiters by name and
+//	place │ registers by name │ ended, oldest first
 //
 // where the header and every record are a uvarint length and that many bytes.
 // The order is part of the format: equal states have equal bytes. Restoring
@@ -21,8 +22,8 @@ import (
 // that was cut short or changed on disk is never taken for the state.
 const (
 	snapshotMagic   = "leasehold snapshot"
-	snapshotVersion = 1
-	// maxRecord is far above the largest lease: it bounds what a corrupt length
+	snapshotVersion = 2
+	// maxRecord is far above the largest register: it bounds what a corrupt length
 	// can make us allocate.
 	maxRecord = 64 << 10
 )
@@ -40,6 +41,12 @@ func WriteSnapshot(out io.Writer, s *lease.Snapshot) error {
 	w.header(s.Header)
 	for l := range s.All() {
 		w.lease(l)
+	}
+	for waiter := range s.AllWaiters() {
+		w.waiter(waiter)
+	}
+	for reg := range s.AllRegisters() {
+		w.register(reg)
 	}
 	for e := range s.Ended() {
 		w.ended(e)
@@ -61,8 +68,12 @@ func ReadSnapshot(in io.Reader) (*lease.Table, error) {
 		return nil, fmt.Errorf("the snapshot has version %d, this version of leasehold knows %d", version, snapshotVersion)
 	}
 	header := r.header()
-	ended := min(header.EndedEver, lease.EndedKept)
-	table, err := lease.Restore(header, r.leases(header.Leases), r.ended(ended))
+	table, err := lease.Restore(header, lease.Parts{
+		Leases:    records(r, header.Leases, takeLease),
+		Waiters:   records(r, header.Waiters, takeWaiter),
+		Registers: records(r, header.Registers, takeRegister),
+		Ended:     records(r, int(min(header.EndedEver, lease.EndedKept)), takeEnded),
+	})
 	if r.err != nil {
 		return nil, fmt.Errorf("the snapshot is damaged: %w", r.err)
 	}
@@ -105,6 +116,8 @@ func (w *recordWriter) header(h lease.Header) {
 		entry(w, h.LeadEntry)
 		w.num(h.EndedEver)
 		w.num(uint64(h.Leases))
+		w.num(uint64(h.Waiters))
+		w.num(uint64(h.Registers))
 		w.num(h.Hash)
 	})
 }
@@ -117,8 +130,17 @@ func entry(w *writer, e lease.Entry) {
 
 func (w *recordWriter) lease(l *lease.Lease) {
 	w.record(func(w *writer) {
-		g := l.Grant
 		w.str(l.Name)
+		w.num(uint64(l.Waiters))
+		w.flag(l.Grant != nil)
+		if c := l.Cooldown; l.Grant == nil {
+			w.num(c.Token)
+			w.num(c.Since)
+			w.num(millis(c.Delay))
+			w.num(uint64(c.At))
+			return
+		}
+		g := l.Grant
 		w.num(g.Token)
 		w.num(g.Term)
 		w.num(g.Renewal)
@@ -127,8 +149,40 @@ func (w *recordWriter) lease(l *lease.Lease) {
 		w.str(g.RequestID)
 		w.str(g.Value)
 		w.num(millis(g.TTL))
+		w.num(millis(g.LockDelay))
 		w.num(uint64(g.GrantedAt))
 		w.num(uint64(g.RenewedAt))
+	})
+}
+
+func (w *recordWriter) waiter(waiter *lease.Waiter) {
+	w.record(func(w *writer) {
+		w.str(waiter.Name)
+		w.str(waiter.Holder)
+		w.str(waiter.RequestID)
+		w.num(waiter.Place)
+		w.str(waiter.Value)
+		w.num(millis(waiter.TTL))
+		w.num(millis(waiter.LockDelay))
+		w.num(uint64(waiter.QueuedAt))
+	})
+}
+
+func (w *recordWriter) register(reg *lease.Register) {
+	w.record(func(w *writer) {
+		w.str(reg.Name)
+		w.str(reg.Value)
+		w.num(reg.HighestToken)
+		w.num(reg.Accepted)
+		w.num(reg.Refused)
+		w.num(uint64(len(reg.Writes)))
+		for _, write := range reg.Writes {
+			w.num(write.Index)
+			w.num(uint64(write.At))
+			w.num(write.Token)
+			w.str(write.Lease)
+			w.str(string(write.Verdict))
+		}
 	})
 }
 
@@ -139,6 +193,7 @@ func (w *recordWriter) ended(e *lease.Ended) {
 		w.str(e.Holder)
 		w.str(e.RequestID)
 		w.str(string(e.How))
+		w.str(e.Reason)
 		w.num(e.Index)
 		w.num(uint64(e.At))
 	})
@@ -177,7 +232,7 @@ func (r *recordReader) header() (h lease.Header) {
 		h.Leader = lease.Lead{Node: f.str(), Address: f.str(), ClusterID: f.str()}
 		h.LeadEntry = takeEntry(f)
 		h.EndedEver = f.num()
-		h.Leases = int(f.num())
+		h.Leases, h.Waiters, h.Registers = int(f.num()), int(f.num()), int(f.num())
 		h.Hash = f.num()
 	})
 	return h
@@ -187,37 +242,57 @@ func takeEntry(f *reader) lease.Entry {
 	return lease.Entry{Index: f.num(), Term: f.num(), At: int64(f.num())}
 }
 
-func (r *recordReader) leases(count int) iter.Seq[*lease.Lease] {
-	return func(yield func(*lease.Lease) bool) {
+// records reads so many of them, as far as they are well formed.
+func records[T any](r *recordReader, count int, take func(*reader) *T) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
 		for range count {
-			l := &lease.Lease{Grant: new(lease.Grant)}
-			r.record(func(f *reader) {
-				g := l.Grant
-				l.Name = f.str()
-				g.Token, g.Term, g.Renewal, g.Renewals = f.num(), f.num(), f.num(), f.num()
-				g.Holder, g.RequestID, g.Value = f.str(), f.str(), f.str()
-				g.TTL = duration(f)
-				g.GrantedAt, g.RenewedAt = int64(f.num()), int64(f.num())
-			})
-			if r.err != nil || !yield(l) {
+			var item *T
+			r.record(func(f *reader) { item = take(f) })
+			if r.err != nil || !yield(item) {
 				return
 			}
 		}
 	}
 }
 
-func (r *recordReader) ended(count uint64) iter.Seq[*lease.Ended] {
-	return func(yield func(*lease.Ended) bool) {
-		for range count {
-			e := new(lease.Ended)
-			r.record(func(f *reader) {
-				e.Name, e.Token = f.str(), f.num()
-				e.Holder, e.RequestID, e.How = f.str(), f.str(), lease.How(f.str())
-				e.Index, e.At = f.num(), int64(f.num())
-			})
-			if r.err != nil || !yield(e) {
-				return
-			}
-		}
+func takeLease(f *reader) *lease.Lease {
+	l := &lease.Lease{Name: f.str(), Waiters: int(f.num())}
+	if held := f.flag(); !held {
+		l.Cooldown = &lease.Cooldown{Token: f.num(), Since: f.num(), Delay: duration(f), At: int64(f.num())}
+		return l
+	}
+	l.Grant = &lease.Grant{
+		Token: f.num(), Term: f.num(), Renewal: f.num(), Renewals: f.num(),
+		Holder: f.str(), RequestID: f.str(), Value: f.str(),
+		TTL: duration(f), LockDelay: duration(f),
+		GrantedAt: int64(f.num()), RenewedAt: int64(f.num()),
+	}
+	return l
+}
+
+func takeWaiter(f *reader) *lease.Waiter {
+	return &lease.Waiter{
+		Name: f.str(), Holder: f.str(), RequestID: f.str(), Place: f.num(), Value: f.str(),
+		TTL: duration(f), LockDelay: duration(f), QueuedAt: int64(f.num()),
+	}
+}
+
+func takeRegister(f *reader) *lease.Register {
+	reg := &lease.Register{
+		Name: f.str(), Value: f.str(),
+		HighestToken: f.num(), Accepted: f.num(), Refused: f.num(),
+	}
+	for range min(f.num(), lease.WritesKept) { // more than that is bytes left over
+		reg.Writes = append(reg.Writes, lease.RegisterWrite{
+			Index: f.num(), At: int64(f.num()), Token: f.num(), Lease: f.str(), Verdict: lease.Verdict(f.str()),
+		})
+	}
+	return reg
+}
+
+func takeEnded(f *reader) *lease.Ended {
+	return &lease.Ended{
+		Name: f.str(), Token: f.num(), Holder: f.str(), RequestID: f.str(),
+		How: lease.How(f.str()), Reason: f.str(), Index: f.num(), At: int64(f.num()),
 	}
 }

@@ -21,17 +21,32 @@ type Grant struct {
 	Value     string
 	// TTL is how long the grant lasts from its last renewal.
 	TTL time.Duration
+	// LockDelay is how long the lease stays closed after the grant has expired or
+	// was revoked.
+	LockDelay time.Duration
 
 	// GrantedAt and RenewedAt are wall-clock milliseconds of the entries Token
 	// and Renewal, for people to read.
 	GrantedAt, RenewedAt int64
 }
 
-// Lease is a named right. One exists in the table only while it is held; a
-// free name costs nothing.
+// Cooldown is a lock delay that runs.
+type Cooldown struct {
+	Token uint64 // of the grant that it follows
+	Since uint64 // index of the entry that ended that grant
+	Delay time.Duration
+	At    int64 // wall-clock milliseconds of the entry Since
+}
+
+// Lease is a named right. One exists in the table only while it is held or
+// cooling; a free name costs nothing. It is waited for only while it exists:
+// what frees it hands it on.
 type Lease struct {
-	Name  string
-	Grant *Grant // nil when the lease is free
+	Name string
+	// One of these is set, as long as the lease is in the table.
+	Grant    *Grant    // while it is held
+	Cooldown *Cooldown // while it is cooling
+	Waiters  int       // in its queue
 }
 
 // State of a lease.
@@ -39,16 +54,35 @@ type State string
 
 // The states of a lease.
 const (
-	Free State = "free"
-	Held State = "held"
+	Free    State = "free"
+	Held    State = "held"
+	Cooling State = "cooling" // nobody holds it, and nobody is granted it yet
 )
 
-// State says whether the lease is held.
+// State of the lease; nil is a free one.
 func (l *Lease) State() State {
-	if l == nil || l.Grant == nil {
+	switch {
+	case l == nil:
 		return Free
+	case l.Grant != nil:
+		return Held
+	case l.Cooldown != nil:
+		return Cooling
 	}
-	return Held
+	return Free
+}
+
+// Live returns the grant of the lease if token is its live one, else nil.
+func (l *Lease) Live(token uint64) *Grant {
+	if l.State() != Held || l.Grant.Token != token {
+		return nil
+	}
+	return l.Grant
+}
+
+// HeldBy says whether the lease is held under a grant that this request made.
+func (l *Lease) HeldBy(holder, requestID string) bool {
+	return l.State() == Held && l.Grant.Holder == holder && l.Grant.RequestID == requestID
 }
 
 // How says how a grant ended.
@@ -59,6 +93,7 @@ const (
 	Released  How = "released"  // by its holder
 	Expired   How = "expired"   // it was not renewed within its TTL
 	Reclaimed How = "reclaimed" // its holder started again and asked anew
+	Revoked   How = "revoked"   // by an operator
 )
 
 // Ended records the end of a grant.
@@ -68,6 +103,7 @@ type Ended struct {
 	Holder    string
 	RequestID string
 	How       How
+	Reason    string // the operator's, if it was revoked
 	Index     uint64 // of the entry that ended it
 	At        int64  // wall-clock milliseconds of that entry
 }

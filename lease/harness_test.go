@@ -22,7 +22,7 @@ type log struct {
 	t     tester
 	table *lease.Table
 	entry lease.Entry // the next one
-	top   uint64      // the highest token so far
+	kept  promises
 }
 
 func newLog(t tester) *log {
@@ -37,7 +37,8 @@ func (l *log) apply(c lease.Command) lease.Result {
 	l.entry.At += 10
 	before := contents(l.table)
 	r := l.table.Apply(e, c)
-	l.top = checkResult(l.t, r, e, l.top)
+	checkResult(l.t, r, e)
+	l.kept.check(l.t, l.table, r)
 	if !changes(r) {
 		if after := contents(l.table); after != before {
 			l.t.Fatalf("index %d: %#v changed nothing, says its result, but the table went from\n%sto\n%s", e.Index, c, before, after)
@@ -71,56 +72,93 @@ func (l *log) churn(n int, name string) {
 			}
 			l.entry.Index++
 		}
-		l.top = token
 	}
 }
 
+// wait puts a request into the queue of a lease that somebody holds, or that is
+// cooling, and returns its place.
+func (l *log) wait(name, holder, request string) uint64 {
+	l.t.Helper()
+	r := l.apply(lease.Acquire{Name: name, Holder: holder, RequestID: request, TTL: 5 * time.Second, Wait: time.Minute})
+	if r.Err != nil || r.Replayed || r.Waiter == nil {
+		l.t.Fatalf("waiting acquire of %s by %s: got %v, replayed %v, waiter %+v, want a new place", name, holder, r.Err, r.Replayed, r.Waiter)
+	}
+	return r.Waiter.Place
+}
+
 // changes says whether an entry with this result may have changed more than the
-// applied index.
-func changes(r lease.Result) bool { return r.Err == nil && !r.Replayed && !r.Already }
+// applied index. A write does even if it is refused: the register counts it.
+func changes(r lease.Result) bool {
+	return r.Register != nil || r.Err == nil && !r.Replayed && !r.Already
+}
+
+// stories are the events that one entry can have, in their order.
+var stories = []string{
+	"leader", "granted", "renewed", "queued", "abandoned", "written", "refused",
+	"released", "released granted",
+	"expired", "expired granted", "expired cooling",
+	"revoked", "revoked granted", "revoked cooling",
+	"reclaimed granted",
+	"reopened", "reopened granted",
+}
+
+// kinds are the kinds of the events of a result, in their order.
+func kinds(r lease.Result) string {
+	var kinds []string
+	for _, ev := range r.Events {
+		kinds = append(kinds, string(ev.Kind))
+	}
+	return strings.Join(kinds, " ")
+}
 
 // checkResult checks what must hold of the result of any entry: its token is its
-// index, it makes one grant at most, and its events agree with it. It returns
-// the highest token so far.
-func checkResult(t tester, r lease.Result, e lease.Entry, top uint64) uint64 {
+// index, its events tell a story that there is, and the rest of it agrees with
+// them.
+func checkResult(t tester, r lease.Result, e lease.Entry) {
 	t.Helper()
 	if r.Entry != e {
 		t.Fatalf("result of entry %+v says it is of %+v", e, r.Entry)
 	}
-	kinds := map[lease.Kind]int{}
+	story := kinds(r)
+	if r.Replayed || r.Already {
+		if story != "" || r.Err != nil {
+			t.Fatalf("index %d: a repeated request came to %v and has the events %q", e.Index, r.Err, story)
+		}
+		return
+	}
+	if !slices.Contains(stories, story) {
+		t.Fatalf("index %d: no entry has the events %q", e.Index, story)
+	}
+	if (r.Err != nil) != (story == "refused") {
+		t.Fatalf("index %d: error %v with the events %q", e.Index, r.Err, story)
+	}
+	first, _, _ := strings.Cut(story, " ")
+	ends := slices.Contains([]string{"released", "expired", "revoked", "reclaimed"}, first)
+	if r.Err == nil && (r.Ended != nil) != ends {
+		t.Fatalf("index %d: ended %+v with the events %q", e.Index, r.Ended, story)
+	}
+	if (r.Waiter != nil) != (story == "queued" || story == "abandoned") {
+		t.Fatalf("index %d: waiter %+v with the events %q", e.Index, r.Waiter, story)
+	}
 	for _, ev := range r.Events {
-		kinds[ev.Kind]++
 		if ev.Index != e.Index || ev.Term != e.Term || ev.At != e.At {
 			t.Fatalf("event %+v of entry %+v has another entry", ev, e)
 		}
 		if ev.Why() == "" {
 			t.Fatalf("event %+v does not say why", ev)
 		}
+		if ev.Register != (r.Register != nil) {
+			t.Fatalf("event %+v is about a lease or about a register, and the register of the result is %+v", ev, r.Register)
+		}
+		if name := ev.Name; ev.Kind != lease.KindLeader && !ev.Register && name != r.Name || ev.Register && name != r.Register.Name {
+			t.Fatalf("event %+v has another name than its result %+v", ev, r)
+		}
 		if ev.Kind == lease.KindGranted {
-			if ev.Token != e.Index {
-				t.Fatalf("token %d was granted at index %d", ev.Token, e.Index)
+			if g := r.Lease.Grant; ev.Token != e.Index || g.Token != e.Index || ev.Holder != g.Holder || ev.RequestID != g.RequestID {
+				t.Fatalf("event %+v at index %d, and the grant is %+v", ev, e.Index, g)
 			}
-			if ev.Token <= top {
-				t.Fatalf("token %d does not rise above %d", ev.Token, top)
-			}
-			top = ev.Token
 		}
 	}
-	if kinds[lease.KindGranted] > 1 {
-		t.Fatalf("index %d made %d grants", e.Index, kinds[lease.KindGranted])
-	}
-	refused := kinds[lease.KindRefused] == 1 && len(r.Events) == 1
-	if (r.Err != nil) != refused {
-		t.Fatalf("index %d: error %v with events %+v", e.Index, r.Err, r.Events)
-	}
-	if changes(r) == (refused || len(r.Events) == 0) {
-		t.Fatalf("index %d: result %+v does not agree with its events", e.Index, r)
-	}
-	ended := kinds[lease.KindReleased] + kinds[lease.KindExpired] + kinds[lease.KindReclaimed]
-	if changes(r) && (r.Ended != nil) != (ended == 1) {
-		t.Fatalf("index %d: ended %+v with events %+v", e.Index, r.Ended, r.Events)
-	}
-	return top
 }
 
 // checkRebuilds checks that a snapshot of the table makes an equal table, and so
@@ -128,7 +166,7 @@ func checkResult(t tester, r lease.Result, e lease.Entry, top uint64) uint64 {
 func checkRebuilds(t tester, table *lease.Table) *lease.Table {
 	t.Helper()
 	s := table.Snapshot()
-	again, err := lease.Restore(s.Header, s.All(), s.Ended())
+	again, err := lease.Restore(s.Header, s.Parts())
 	if err != nil {
 		t.Fatalf("the snapshot at index %d does not restore: %v", s.Applied.Index, err)
 	}
@@ -143,15 +181,28 @@ func checkRebuilds(t tester, table *lease.Table) *lease.Table {
 
 // contents writes out the whole state but for the applied entry.
 func contents(table *lease.Table) string {
-	s := table.Snapshot()
-	return snapshotContents(s)
+	return snapshotContents(table.Snapshot())
 }
 
 func snapshotContents(s *lease.Snapshot) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "cluster %q, %+v at %+v, %d leases, %d ended\n", s.ClusterID, s.Leader, s.LeadEntry, s.Leases, s.EndedEver)
+	fmt.Fprintf(&b, "cluster %q, %+v at %+v, %d leases, %d waiters, %d registers, %d ended\n",
+		s.ClusterID, s.Leader, s.LeadEntry, s.Leases, s.Waiters, s.Registers, s.EndedEver)
 	for l := range s.All() {
-		fmt.Fprintf(&b, "%s %+v\n", l.Name, *l.Grant)
+		fmt.Fprintf(&b, "%s %d waiters", l.Name, l.Waiters)
+		if l.Grant != nil {
+			fmt.Fprintf(&b, " held %+v", *l.Grant)
+		}
+		if l.Cooldown != nil {
+			fmt.Fprintf(&b, " cooling %+v", *l.Cooldown)
+		}
+		b.WriteString("\n")
+	}
+	for w := range s.AllWaiters() {
+		fmt.Fprintf(&b, "waiter %+v\n", *w)
+	}
+	for reg := range s.AllRegisters() {
+		fmt.Fprintf(&b, "register %+v\n", *reg)
 	}
 	for e := range s.Ended() {
 		fmt.Fprintf(&b, "%+v\n", *e)
@@ -159,7 +210,8 @@ func snapshotContents(s *lease.Snapshot) string {
 	return b.String()
 }
 
-// names lists the held leases in the order in which the table gives them.
+// names lists the leases that are not free in the order in which the table gives
+// them.
 func names(table *lease.Table) []string {
 	var names []string
 	for l := range table.Ascend("") {

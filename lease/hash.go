@@ -13,10 +13,11 @@ import (
 // It finds replicas that parted ways by a bug; it is no defence against forgery.
 type stateHash uint64
 
-func (h *stateHash) addLease(l *Lease)  { *h += stateHash(hashLease(l)) }
-func (h *stateHash) dropLease(l *Lease) { *h -= stateHash(hashLease(l)) }
-func (h *stateHash) addEnded(e *Ended)  { *h += stateHash(hashEnded(e)) }
-func (h *stateHash) dropEnded(e *Ended) { *h -= stateHash(hashEnded(e)) }
+// record is a part of the state that comes and goes as a whole.
+type record interface{ hash() uint64 }
+
+func (h *stateHash) add(r record)  { *h += stateHash(r.hash()) }
+func (h *stateHash) drop(r record) { *h -= stateHash(r.hash()) }
 
 // Hash is the fingerprint of the state after the entry that was applied last.
 // Two nodes that have applied the same index have the same hash.
@@ -29,17 +30,41 @@ func (t *Table) Hash() uint64 {
 	return uint64(t.hash) + d.sum()
 }
 
-func hashLease(l *Lease) uint64 {
-	g := l.Grant
+func (l *Lease) hash() uint64 {
 	d := newDigest()
-	d.str("lease", l.Name, g.Holder, g.RequestID, g.Value)
-	d.num(g.Token, g.Term, g.Renewal, g.Renewals, uint64(g.TTL), uint64(g.GrantedAt), uint64(g.RenewedAt))
+	d.str("lease", l.Name, string(l.State()))
+	d.num(uint64(l.Waiters))
+	if g := l.Grant; g != nil {
+		d.str(g.Holder, g.RequestID, g.Value)
+		d.num(g.Token, g.Term, g.Renewal, g.Renewals, uint64(g.TTL), uint64(g.LockDelay), uint64(g.GrantedAt), uint64(g.RenewedAt))
+	}
+	if c := l.Cooldown; c != nil {
+		d.num(c.Token, c.Since, uint64(c.Delay), uint64(c.At))
+	}
 	return d.sum()
 }
 
-func hashEnded(e *Ended) uint64 {
+func (w *Waiter) hash() uint64 {
 	d := newDigest()
-	d.str("ended", e.Name, e.Holder, e.RequestID, string(e.How))
+	d.str("waiter", w.Name, w.Holder, w.RequestID, w.Value)
+	d.num(w.Place, uint64(w.TTL), uint64(w.LockDelay), uint64(w.QueuedAt))
+	return d.sum()
+}
+
+func (reg *Register) hash() uint64 {
+	d := newDigest()
+	d.str("register", reg.Name, reg.Value)
+	d.num(reg.HighestToken, reg.Accepted, reg.Refused, uint64(len(reg.Writes)))
+	for _, w := range reg.Writes {
+		d.str(w.Lease, string(w.Verdict))
+		d.num(w.Index, uint64(w.At), w.Token)
+	}
+	return d.sum()
+}
+
+func (e *Ended) hash() uint64 {
+	d := newDigest()
+	d.str("ended", e.Name, e.Holder, e.RequestID, string(e.How), e.Reason)
 	d.num(e.Token, e.Index, uint64(e.At))
 	return d.sum()
 }

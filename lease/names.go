@@ -3,6 +3,7 @@ package lease
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -13,6 +14,7 @@ const (
 	MaxHolderLen    = 255  // bytes
 	MaxRequestIDLen = 128  // bytes
 	MaxValueLen     = 4096 // bytes
+	MaxReasonLen    = 255  // bytes
 )
 
 // CheckName accepts 1 to [MaxNameLen] bytes of A-Z a-z 0-9 . _ : @ = + - in
@@ -95,6 +97,33 @@ func CheckValue(value string) error {
 		return &FieldError{"value", fmt.Sprintf("is %d bytes long", len(value)) + bounds}
 	case !utf8.ValidString(value):
 		return &FieldError{"value", "is not valid UTF-8" + bounds}
+	}
+	return nil
+}
+
+// CheckReason accepts 1 to [MaxReasonLen] bytes of printable UTF-8. The error is
+// a *[FieldError].
+func CheckReason(reason string) error {
+	bounds := fmt.Sprintf("; a reason is 1 to %d bytes of printable UTF-8", MaxReasonLen)
+	switch {
+	case reason == "":
+		return &FieldError{"reason", "is empty" + bounds}
+	case len(reason) > MaxReasonLen:
+		return &FieldError{"reason", fmt.Sprintf("is %d bytes long", len(reason)) + bounds}
+	case !utf8.ValidString(reason):
+		return &FieldError{"reason", "is not valid UTF-8" + bounds}
+	}
+	for _, r := range reason {
+		if !unicode.IsPrint(r) {
+			return &FieldError{"reason", fmt.Sprintf("contains %q", r) + bounds}
+		}
+	}
+	return nil
+}
+
+func checkDuration(field string, d, longest time.Duration) error {
+	if d < 0 || d > longest || d%time.Millisecond != 0 {
+		return &FieldError{field, fmt.Sprintf("is %v; it must be whole milliseconds from 0 to %d", d, longest.Milliseconds())}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ type endedRing struct {
 	names    map[string]*Ended
 }
 
-// request is what a request id is scoped to.
+// request is an acquire, named by what its request id is scoped to.
 type request struct{ name, holder, id string }
 
 func (e *Ended) request() request { return request{e.Name, e.Holder, e.RequestID} }

@@ -21,8 +21,9 @@ var update = flag.Bool("update", false, "write what the scripts in testdata real
 // index 3, "5@2 …" the one at index 5 in term 2 (the term stays until another
 // is named). What it came to follows under "----": the result, the events with
 // their why, and the lease after the entry. "3 churn 1024 NAME" stands for 1,024
-// acquires of NAME, each released at once, from index 3 on. "restart" replaces
-// the table by one restored from its snapshot.
+// acquires of NAME, each released at once, from index 3 on, "3 writes 20 NAME" for
+// 20 writes to the register NAME. "restart" replaces the table by one restored
+// from its snapshot.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -98,7 +99,15 @@ func runLine(t *testing.T, l *log, line string) string {
 		l.churn(int(n), words[3])
 		return fmt.Sprintf("%d grants made and released, the last entry at index %d\n", n, l.entry.Index-1)
 	}
-	result := describe(l.apply(parseCommand(t, l.entry, line)))
+	if words[1] == "writes" && len(words) == 4 {
+		n := number(t, line, words[2])
+		for range n {
+			l.apply(lease.Write{Register: words[3], Value: fmt.Sprint("value-", l.entry.Index)})
+		}
+		return fmt.Sprintf("%d writes, the last entry at index %d\n", n, l.entry.Index-1) + describeRegister(l.table.Register(words[3]))
+	}
+	c := parseCommand(t, l.entry, line)
+	result := describe(l.table, c, l.apply(c))
 	if words[1] == "lead" {
 		leader, at := l.table.Leader()
 		result += fmt.Sprintf("cluster: %s, led by %s at %s since index %d\n", l.table.ClusterID(), leader.Node, leader.Address, at.Index)
@@ -123,8 +132,8 @@ func parseCommand(t *testing.T, e lease.Entry, line string) lease.Command {
 		}
 		return absent
 	}
-	ttl := func() time.Duration {
-		s := text("ttl")
+	duration := func(key string) time.Duration {
+		s := text(key)
 		if s == "" {
 			return 0
 		}
@@ -144,7 +153,7 @@ func parseCommand(t *testing.T, e lease.Entry, line string) lease.Command {
 		delete(args, "reclaim")
 		c = lease.Acquire{
 			Name: name, Holder: text("holder"), RequestID: text("request"),
-			TTL: ttl(), Value: text("value"), Reclaim: reclaim,
+			TTL: duration("ttl"), Wait: duration("wait"), LockDelay: duration("delay"), Value: text("value"), Reclaim: reclaim,
 		}
 	case "renew":
 		var value *string
@@ -152,12 +161,24 @@ func parseCommand(t *testing.T, e lease.Entry, line string) lease.Command {
 			value = &v
 		}
 		delete(args, "value")
-		c = lease.Renew{Name: name, Holder: text("holder"), Token: num("token", 0), TTL: ttl(), Value: value}
+		c = lease.Renew{Name: name, Holder: text("holder"), Token: num("token", 0), TTL: duration("ttl"), Value: value}
 	case "release":
 		c = lease.Release{Name: name, Holder: text("holder"), Token: num("token", 0)}
 	case "expire":
 		token := num("token", 0)
 		c = lease.Expire{Name: name, Token: token, Renewal: num("renewal", token), Term: num("term", e.Term)}
+	case "reopen":
+		c = lease.Reopen{Name: name, Token: num("token", 0)}
+	case "abandon":
+		reason, known := reasons[text("reason")]
+		if !known {
+			t.Fatalf("%q: want reason=over, gone or notback", line)
+		}
+		c = lease.Abandon{Name: name, Holder: text("holder"), RequestID: text("request"), Place: num("place", 0), Reason: reason}
+	case "revoke":
+		c = lease.Revoke{Name: name, Token: num("token", 0), Reason: strings.ReplaceAll(text("reason"), "_", " ")}
+	case "write":
+		c = lease.Write{Register: name, Value: text("value"), Token: num("token", 0), Lease: text("lease")}
 	default:
 		t.Fatalf("%q: unknown command", line)
 	}
@@ -166,6 +187,8 @@ func parseCommand(t *testing.T, e lease.Entry, line string) lease.Command {
 	}
 	return c
 }
+
+var reasons = map[string]lease.Reason{"over": lease.WaitOver, "gone": lease.ClientGone, "notback": lease.NotBack}
 
 func number(t *testing.T, line, s string) uint64 {
 	t.Helper()
@@ -177,43 +200,104 @@ func number(t *testing.T, line, s string) uint64 {
 }
 
 // describe says in plain words what an entry came to.
-func describe(r lease.Result) string {
+func describe(table *lease.Table, c lease.Command, r lease.Result) string {
 	var b strings.Builder
-	switch {
-	case r.Err != nil:
-		fmt.Fprintf(&b, "refused: %v\n", r.Err)
-	case r.Replayed:
-		fmt.Fprintf(&b, "ok, the same grant again: token %d\n", r.Lease.Grant.Token)
-	case r.Already:
-		fmt.Fprintf(&b, "ok, it was released already\n")
-	case r.Lease != nil:
-		fmt.Fprintf(&b, "ok: token %d\n", r.Lease.Grant.Token)
-	default:
-		fmt.Fprintf(&b, "ok\n")
-	}
+	b.WriteString(describeAnswer(c, r) + "\n")
 	for _, e := range r.Events {
 		fmt.Fprintf(&b, "event %s: %s\n", e.Kind, e.Why())
 	}
 	if e := r.Ended; e != nil {
-		fmt.Fprintf(&b, "ended: token %d of %s (%s), %s at index %d\n", e.Token, e.Holder, e.RequestID, e.How, e.Index)
+		fmt.Fprintf(&b, "ended: token %d of %s (%s), %s at index %d", e.Token, e.Holder, e.RequestID, e.How, e.Index)
+		if e.Reason != "" {
+			fmt.Fprintf(&b, " because %s", e.Reason)
+		}
+		b.WriteString("\n")
 	}
-	if r.Name == "" {
-		return b.String()
+	if r.Name != "" {
+		b.WriteString(describeLease(r.Lease))
+		b.WriteString(describeQueue(table, r.Name))
 	}
-	if r.Lease.State() == lease.Free {
-		fmt.Fprintf(&b, "lease: free\n")
-		return b.String()
+	if r.Register != nil {
+		b.WriteString(describeRegister(r.Register))
 	}
-	g := r.Lease.Grant
-	fmt.Fprintf(&b, "lease: held by %s (%s), token %d, ttl %v", g.Holder, g.RequestID, g.Token, g.TTL)
-	if g.Renewals > 0 {
-		fmt.Fprintf(&b, ", renewal %d at index %d", g.Renewals, g.Renewal)
+	return b.String()
+}
+
+// describeAnswer is what the client of the command is told.
+func describeAnswer(c lease.Command, r lease.Result) string {
+	switch {
+	case r.Err != nil:
+		return fmt.Sprintf("refused: %v", r.Err)
+	case r.Replayed && r.Waiter != nil:
+		return fmt.Sprintf("ok, the same place again: %d", r.Waiter.Place)
+	case r.Replayed:
+		return fmt.Sprintf("ok, the same grant again: token %d", r.Lease.Grant.Token)
+	case r.Already:
+		return fmt.Sprintf("ok, it was %s already", r.Ended.How)
 	}
-	if g.Value != "" {
-		fmt.Fprintf(&b, ", value %q", g.Value)
+	switch c.(type) {
+	case lease.Acquire:
+		if r.Waiter != nil {
+			return fmt.Sprintf("ok, queued at place %d", r.Waiter.Place)
+		}
+		return fmt.Sprintf("ok: token %d", r.Lease.Grant.Token)
+	case lease.Renew:
+		return fmt.Sprintf("ok: token %d", r.Lease.Grant.Token)
+	}
+	return "ok"
+}
+
+func describeLease(l *lease.Lease) string {
+	var b strings.Builder
+	switch l.State() {
+	case lease.Free:
+		b.WriteString("lease: free")
+	case lease.Cooling:
+		c := l.Cooldown
+		fmt.Fprintf(&b, "lease: cooling for %v since index %d, after token %d", c.Delay, c.Since, c.Token)
+	case lease.Held:
+		g := l.Grant
+		fmt.Fprintf(&b, "lease: held by %s (%s), token %d, ttl %v", g.Holder, g.RequestID, g.Token, g.TTL)
+		if g.LockDelay > 0 {
+			fmt.Fprintf(&b, ", lock delay %v", g.LockDelay)
+		}
+		if g.Renewals > 0 {
+			fmt.Fprintf(&b, ", renewal %d at index %d", g.Renewals, g.Renewal)
+		}
+		if g.Value != "" {
+			fmt.Fprintf(&b, ", value %q", g.Value)
+		}
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// describeQueue is empty if nobody waits.
+func describeQueue(table *lease.Table, name string) string {
+	var queue []string
+	for w := range table.WaitersOf(name) {
+		queue = append(queue, fmt.Sprintf("%s (%s) since index %d", w.Holder, w.RequestID, w.Place))
+	}
+	if queue == nil {
+		return ""
+	}
+	return "queue: " + strings.Join(queue, ", ") + "\n"
+}
+
+func describeRegister(reg *lease.Register) string {
+	var writes []string
+	for _, w := range reg.Writes {
+		fence := "no token"
+		if w.Token != 0 {
+			fence = fmt.Sprint("token ", w.Token)
+		}
+		if w.Lease != "" {
+			fence += " of " + w.Lease
+		}
+		writes = append(writes, fmt.Sprintf("%d %s (%s)", w.Index, w.Verdict, fence))
+	}
+	return fmt.Sprintf("register: value %q, highest token %d, %d accepted, %d refused\nwrites: %s\n",
+		reg.Value, reg.HighestToken, reg.Accepted, reg.Refused, strings.Join(writes, ", "))
 }
 
 // firstDifference shows the first line in which two texts differ.

