@@ -18,7 +18,7 @@ const defaultTTL = millis(10_000)
 type acquireFlags struct {
 	*access
 	holder, value, requestID string
-	ttl                      millis
+	ttl, wait, lockDelay     millis
 	reclaim                  bool
 }
 
@@ -27,14 +27,17 @@ func (p *program) acquireCommand() *urfave.Command {
 	return &urfave.Command{
 		Name:      "acquire",
 		Usage:     "ask for a lease",
-		UsageText: "leasehold acquire [--holder HOLDER] [--ttl 10s] [--value TEXT] [--request-id ID] [--reclaim] NAME",
+		UsageText: "leasehold acquire [--holder HOLDER] [--ttl 10s] [--wait 1m] [--value TEXT] [--request-id ID] [--lock-delay 5s] [--reclaim] NAME",
 		Description: "Prints the grant with its fencing token, and leaves the lease held: renew it before its TTL is over.\n" +
-			"Exits 75 if another grant is live.",
+			"With --wait it stands in the queue of the lease, for first come is first served, and keeps its place when\n" +
+			"the leader changes. Exits 75 if the lease is not to be had, at once or in that time.",
 		Flags: append([]urfave.Flag{
 			&urfave.StringFlag{Name: "holder", Destination: &f.holder, DefaultText: "host-pid-random", Usage: "who asks, as `HOLDER`"},
 			&urfave.GenericFlag{Name: "ttl", Value: &f.ttl, Usage: "how long the grant lasts without renewal, as `DURATION`"},
+			&urfave.GenericFlag{Name: "wait", Value: &f.wait, Usage: "stand in the queue for up to `DURATION`, at most 10m"},
 			&urfave.StringFlag{Name: "value", Destination: &f.value, Usage: "`TEXT` to publish with the grant, such as an address"},
 			&urfave.StringFlag{Name: "request-id", Destination: &f.requestID, DefaultText: "random", Usage: "`ID` of this attempt; repeat it to learn an outcome that was lost"},
+			&urfave.GenericFlag{Name: "lock-delay", Value: &f.lockDelay, Usage: "keep the lease closed for `DURATION` after this grant has expired or was revoked, at most 1m"},
 			&urfave.BoolFlag{Name: "reclaim", Destination: &f.reclaim, Usage: "take over from an older grant of the same holder"},
 		}, f.flags()...),
 		Action: func(c *urfave.Context) error { return p.acquire(c, f) },
@@ -63,6 +66,7 @@ func (p *program) acquire(c *urfave.Context, f *acquireFlags) error {
 	defer cl.Close()
 	grant, err := cl.Acquire(c.Context, wire.AcquireRequest{
 		Name: name, Holder: f.holder, TTLMillis: int64(f.ttl),
+		WaitMillis: int64(f.wait), LockDelayMillis: int64(f.lockDelay),
 		Value: f.value, RequestID: f.requestID, Reclaim: f.reclaim,
 	})
 	if err != nil {

@@ -32,6 +32,7 @@ func interspersed(app *urfave.App, args []string) ([]string, error) {
 	// is the command.
 	commands, at := app.Commands, 0
 	var command *urfave.Command
+	var path []string
 	for at+1 < len(args) {
 		word := args[at+1]
 		if command == nil && isFlag(word) {
@@ -43,11 +44,12 @@ func interspersed(app *urfave.App, args []string) ([]string, error) {
 			break
 		}
 		command, commands, at = commands[next], commands[next].Subcommands, at+1
+		path = append(path, command.Name)
 	}
 	if command == nil {
 		return args, nil
 	}
-	flags, rest, err := split(command, args[at+1:])
+	flags, rest, err := split(command, strings.Join(path, " "), args[at+1:])
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +60,9 @@ func interspersed(app *urfave.App, args []string) ([]string, error) {
 	return ordered, nil
 }
 
-// split tells the flags of a command, with their values, from its arguments.
-func split(command *urfave.Command, words []string) (flags, rest []string, err error) {
+// split tells the flags of a command, with their values, from its arguments. Its
+// path is its name after those of the commands above it.
+func split(command *urfave.Command, path string, words []string) (flags, rest []string, err error) {
 	for len(words) > 0 {
 		word := words[0]
 		words = words[1:]
@@ -75,7 +78,7 @@ func split(command *urfave.Command, words []string) (flags, rest []string, err e
 			flags = append(flags, word)
 		case len(words) == 0:
 			return nil, nil, &usageError{
-				command: command.Name,
+				command: path,
 				message: fmt.Sprintf("flag needs an argument: --%s", strings.TrimLeft(word, "-")),
 			}
 		default:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strings"
 	"syscall"
 
 	urfave "github.com/urfave/cli/v2"
@@ -36,7 +37,8 @@ func (e *usageError) Error() string { return e.message }
 
 // usagef gives the usage error of the command that runs.
 func usagef(c *urfave.Context, format string, args ...any) error {
-	return &usageError{command: c.Command.Name, message: fmt.Sprintf(format, args...)}
+	command := strings.TrimPrefix(c.Command.HelpName, c.App.Name+" ") // "register put"
+	return &usageError{command: command, message: fmt.Sprintf(format, args...)}
 }
 
 // signalError is the cause of a context that ended by a signal.
@@ -58,7 +60,7 @@ func exitCode(err error) int {
 	case errors.As(err, &usage), errors.As(err, &exiter):
 		// The library gives its own exit errors for help on unknown topics only.
 		return exitUsage
-	case errors.Is(err, lease.ErrHeld):
+	case errors.Is(err, lease.ErrHeld), errors.Is(err, lease.ErrCooling), errors.Is(err, client.ErrWaitTimeout):
 		return exitNotAcquired
 	case errors.Is(err, lease.ErrLost), errors.Is(err, lease.ErrRequestEnded):
 		return exitLost
@@ -90,7 +92,7 @@ func (p *program) report(err error) {
 	if l := problem.Lease; l != nil && l.Holder != "" {
 		fmt.Fprintf(p.stderr, "the lease is held by %s, token %d\n", printable(l.Holder), l.Token)
 	}
-	if errors.Is(err, lease.ErrHeld) && problem.RetryAfterMillis != nil {
+	if exitCode(err) == exitNotAcquired && problem.RetryAfterMillis != nil {
 		fmt.Fprintf(p.stderr, "retry after: %s\n", millis(*problem.RetryAfterMillis))
 	}
 	if errors.Is(err, client.ErrUnknown) && problem.RequestID != "" {

@@ -111,7 +111,17 @@ func (n *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var a wire.ReleaseRequest
 		json.NewDecoder(r.Body).Decode(&a)
 		n.answer(w, lease.Release{Name: a.Name, Holder: a.Holder, Token: a.Token})
+	case "/v1/revoke":
+		n.revoke(w, r)
 	default:
+		if strings.HasPrefix(r.URL.Path, "/v1/registers/") {
+			if r.Method == http.MethodPut {
+				n.putRegister(w, r)
+			} else {
+				n.getRegister(w, r)
+			}
+			return
+		}
 		name := strings.TrimPrefix(r.URL.Path, "/v1/leases/")
 		answer(w, http.StatusOK, leaseView(name, n.table.Get(name)))
 	}

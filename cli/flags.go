@@ -71,11 +71,13 @@ func (p *program) client(c *urfave.Context, a *access) (*client.Client, error) {
 }
 
 // oneName gives the only argument of a command, which names a lease.
-func oneName(c *urfave.Context) (string, error) {
+func oneName(c *urfave.Context) (string, error) { return oneNameOf(c, "lease") }
+
+func oneNameOf(c *urfave.Context, what string) (string, error) {
 	switch c.NArg() {
 	case 1:
 	case 0:
-		return "", usagef(c, "the NAME of a lease is missing")
+		return "", usagef(c, "the NAME of a %s is missing", what)
 	default:
 		return "", usagef(c, "one NAME is expected, but there are %d: %q", c.NArg(), c.Args().Slice())
 	}

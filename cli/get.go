@@ -62,10 +62,14 @@ func (p *program) printLease(l wire.Lease, now time.Time) error {
 	t := newTable(p.stdout)
 	t.row("name", l.Name)
 	t.row("state", l.State)
+	if l.CoolingSince != 0 {
+		t.row("reopens", fmt.Sprintf("%s: a lock delay of %v runs since index %d", reopens(l), millis(l.LockDelayMillis), l.CoolingSince))
+	}
 	if l.Token != 0 {
 		t.row("holder", l.Holder)
 		t.row("token", number(l.Token))
 		t.row("ttl", millis(l.TTLMillis).String())
+		t.field("lock_delay", millis(l.LockDelayMillis).String())
 		if l.RemainingMillis != nil {
 			t.row("remaining", remaining(l.RemainingMillis))
 		}
@@ -80,7 +84,7 @@ func (p *program) printLease(l wire.Lease, now time.Time) error {
 		t.row("waiters", number(l.Waiters))
 	}
 	if last := l.Last; last != nil {
-		t.row("last", fmt.Sprintf("token %d of %s, %s at index %d", last.Token, last.Holder, last.How, last.Index))
+		t.row("last", lastGrant(*last, now))
 		t.field("", last.Why)
 	}
 	if l.Index != 0 {
@@ -90,6 +94,28 @@ func (p *program) printLease(l wire.Lease, now time.Time) error {
 		t.row("stale", staleness(*l.StaleRead))
 	}
 	return t.flush()
+}
+
+// reopens says when the lock delay of a cooling lease is over.
+func reopens(l wire.Lease) string {
+	if l.RemainingMillis == nil {
+		return "in ?" // only the leader knows
+	}
+	return "in " + remaining(l.RemainingMillis)
+}
+
+// lastGrant says how the last grant of a lease ended.
+func lastGrant(l wire.Last, now time.Time) string {
+	text := fmt.Sprintf("token %d", l.Token)
+	if l.Holder != "" { // else it is no longer known
+		text += fmt.Sprintf(" of %s, %s", l.Holder, l.How)
+	} else {
+		text += " ended"
+	}
+	if l.At != "" {
+		text += " " + age(now, l.At)
+	}
+	return text + fmt.Sprintf(" at index %d", l.Index)
 }
 
 // staleness says how old an answer may be.

@@ -42,13 +42,15 @@ type inspection struct {
 }
 
 type snapshot struct {
-	Path      string       `json:"path"`
-	Index     uint64       `json:"index"`
-	Term      uint64       `json:"term"`
-	Bytes     int64        `json:"bytes"`
-	StateHash string       `json:"state_hash,omitempty"`
-	Leases    []wire.Lease `json:"leases"`
-	Damage    string       `json:"damage,omitempty"`
+	Path      string          `json:"path"`
+	Index     uint64          `json:"index"`
+	Term      uint64          `json:"term"`
+	Bytes     int64           `json:"bytes"`
+	StateHash string          `json:"state_hash,omitempty"`
+	Leases    []wire.Lease    `json:"leases"`
+	Waiters   int             `json:"waiters"`
+	Registers []wire.Register `json:"registers"`
+	Damage    string          `json:"damage,omitempty"`
 }
 
 func (p *program) inspectCommand() *urfave.Command {
@@ -63,7 +65,7 @@ func (p *program) inspectCommand() *urfave.Command {
 			&urfave.StringFlag{Name: "data", Destination: &f.data, Usage: "the `FOLDER` of the node"},
 			&urfave.Uint64Flag{Name: "from", Destination: &f.from, Usage: "begin with the log entry at `INDEX`", DefaultText: "the first"},
 			&urfave.IntFlag{Name: "limit", Destination: &f.limit, Value: inspectPage, Usage: "show at most `N` log entries"},
-			&urfave.BoolFlag{Name: "json", Destination: &f.json, Usage: "print one JSON object, with the leases in each snapshot"},
+			&urfave.BoolFlag{Name: "json", Destination: &f.json, Usage: "print one JSON object, with the leases and registers in each snapshot"},
 		},
 		Action: func(c *urfave.Context) error { return p.inspect(c, f) },
 	}
@@ -111,12 +113,12 @@ func inspectionOf(in cluster.Inspection) inspection {
 		Log: httpapi.LogOf(in.Log), Snapshots: []snapshot{},
 	}
 	for _, info := range in.Snapshots {
-		s := snapshot{Path: info.Path, Index: info.Index, Term: info.Term, Bytes: info.Size, Leases: []wire.Lease{}}
+		s := snapshot{Path: info.Path, Index: info.Index, Term: info.Term, Bytes: info.Size, Leases: []wire.Lease{}, Registers: []wire.Register{}}
 		if info.Err != nil {
 			s.Damage = info.Err.Error()
 		} else {
 			s.StateHash = fmt.Sprintf("%016x", info.State.Hash())
-			s.Leases = leasesOf(info.State)
+			s.Leases, s.Waiters, s.Registers = leasesOf(info.State), info.State.Waiters(), registersOf(info.State)
 		}
 		shown.Snapshots = append(shown.Snapshots, s)
 	}
@@ -130,6 +132,14 @@ func leasesOf(t *lease.Table) []wire.Lease {
 		leases = append(leases, httpapi.LeaseOf(view))
 	}
 	return leases
+}
+
+func registersOf(t *lease.Table) []wire.Register {
+	registers := []wire.Register{}
+	for reg := range t.Snapshot().AllRegisters() {
+		registers = append(registers, httpapi.RegisterOf(reg.Name, reg))
+	}
+	return registers
 }
 
 func (p *program) printInspection(in inspection) error {
@@ -151,7 +161,8 @@ func (p *program) printInspection(in inspection) error {
 		t.row("log", fmt.Sprintf("entries %d to %d", in.Log.First, in.Log.Last))
 	}
 	for _, s := range in.Snapshots {
-		what := fmt.Sprintf("up to index %d, term %d, %d leases, %d bytes, state %s", s.Index, s.Term, len(s.Leases), s.Bytes, s.StateHash)
+		what := fmt.Sprintf("up to index %d, term %d, %d leases, %d waiters, %d registers, %d bytes, state %s",
+			s.Index, s.Term, len(s.Leases), s.Waiters, len(s.Registers), s.Bytes, s.StateHash)
 		if s.Damage != "" {
 			what = "DAMAGED: " + s.Damage
 		}
@@ -173,19 +184,28 @@ func (p *program) printInspection(in inspection) error {
 func entryDetails(e wire.LogEntry) string {
 	var parts []string
 	add := func(name, value string) {
-		if value != "" && value != "0" {
+		if value != "" {
 			parts = append(parts, name+"="+printable(value))
 		}
 	}
-	add("name", e.Name)
-	add("holder", e.Holder)
-	add("token", number(e.Token))
-	add("renewal", number(e.Renewal))
-	add("of_term", number(e.OfTerm))
-	if e.TTLMillis != 0 {
-		add("ttl", millis(e.TTLMillis).String())
+	addIndex := func(name string, index uint64) {
+		if index != 0 {
+			add(name, number(index))
+		}
 	}
+	add("name", e.Name)
+	add("register", e.Register)
+	add("holder", e.Holder)
+	addIndex("token", e.Token)
+	add("lease", e.Lease)
+	addIndex("renewal", e.Renewal)
+	addIndex("of_term", e.OfTerm)
+	add("ttl", millis(e.TTLMillis).String())
+	add("wait", millis(e.WaitMillis).String())
+	add("lock_delay", millis(e.LockDelayMillis).String())
 	add("request_id", e.RequestID)
+	addIndex("place", e.Place)
+	add("reason", e.Reason)
 	if e.Value != nil {
 		add("value", *e.Value)
 	}

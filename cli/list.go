@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -23,7 +24,7 @@ func (p *program) listCommand() *urfave.Command {
 	f := &listFlags{access: newAccess()}
 	return &urfave.Command{
 		Name:      "list",
-		Usage:     "show the leases that are held",
+		Usage:     "show the leases that are held or cooling",
 		UsageText: "leasehold list [--prefix PREFIX] [--stale]",
 		Description: fmt.Sprintf("In the order of their names, read in pages of %d. Each page shows one moment; the pages follow each other.\n"+
 			"With --json: one lease a line.", pageSize),
@@ -78,19 +79,34 @@ func (p *program) printPage(f *listFlags, page wire.Leases, first bool) error {
 	}
 	t := newTable(p.stdout)
 	if first {
-		t.row("NAME", "HOLDER", "TOKEN", "TTL", "REMAINING", "GRANTED", "RENEWED", "VALUE")
+		t.row("NAME", "STATE", "HOLDER", "TOKEN", "TTL", "REMAINING", "WAITERS", "GRANTED", "RENEWED", "LAST GRANT", "VALUE")
 	}
 	now := time.Now()
 	for _, l := range page.Leases {
-		renewed := "never"
-		if l.Renewals > 0 {
-			renewed = age(now, l.RenewedAt)
-		}
-		t.row(l.Name, l.Holder, number(l.Token), millis(l.TTLMillis).String(), remaining(l.RemainingMillis),
-			age(now, l.GrantedAt), renewed, l.Value)
+		t.row(listed(l, now)...)
 	}
 	if page.StaleRead != nil && page.Next == "" {
 		t.row("stale: " + staleness(*page.StaleRead))
 	}
 	return t.flush()
+}
+
+// listed is the row of a lease. A dash stands for what it does not have.
+func listed(l wire.Lease, now time.Time) []string {
+	last := "-"
+	if l.Last != nil {
+		last = fmt.Sprintf("%d %s %s", l.Last.Token, cmp.Or(l.Last.How, "ended"), age(now, l.Last.At))
+	}
+	left, waiters := remaining(l.RemainingMillis), number(l.Waiters)
+	if l.Token == 0 { // cooling: what is left is of its lock delay
+		return []string{l.Name, l.State, "-", "-", "-", left, waiters, "-", "-", last, "-"}
+	}
+	renewed := "never"
+	if l.Renewals > 0 {
+		renewed = age(now, l.RenewedAt)
+	}
+	return []string{
+		l.Name, l.State, l.Holder, number(l.Token), millis(l.TTLMillis).String(), left, waiters,
+		age(now, l.GrantedAt), renewed, last, cmp.Or(l.Value, "-"),
+	}
 }

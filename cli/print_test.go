@@ -126,6 +126,39 @@ func chanValues[T any](c <-chan T) func(func(T) bool) {
 	}
 }
 
+// Of two nodes that claim to lead, the one with the lower term is called replaced.
+func TestRun_Status_TwoLeaders_HaveARemark(t *testing.T) {
+	node := func(id string, term uint64) string {
+		var address string
+		url := handle(t, func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, 200, wire.Status{ID: id, Address: address, Role: "leader", Term: term, Leader: &wire.Node{ID: id, Address: address}})
+		})
+		address = strings.TrimPrefix(url, "http://")
+		return address
+	}
+	n1, n2 := node("n1", 3), node("n2", 4)
+	run(t, n1+","+n2, "status").expect(t, exitDone, "n1 was replaced by n2, which leads in term 4, and has not heard of it yet", "")
+	if r := run(t, n2, "status"); strings.Contains(r.stdout, "replaced") {
+		t.Errorf("with one leader:\n%s", r.stdout)
+	}
+}
+
+// A node that is silent, as a frozen one, does not keep the others from being
+// shown; the wait is announced, and its length told.
+func TestRun_Status_SilentNode(t *testing.T) {
+	release := make(chan struct{})
+	silent := strings.TrimPrefix(handle(t, func(http.ResponseWriter, *http.Request) { <-release }), "http://")
+	t.Cleanup(func() { close(release) }) // before the server is closed, which waits for it
+	var address string
+	address = strings.TrimPrefix(handle(t, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 200, wire.Status{ID: "n1", Address: address, Role: "follower"})
+	}), "http://")
+	r := run(t, silent+","+address, "status", "--timeout", "700ms")
+	r.expect(t, exitDone, "n1  "+address+"  follower", "not every node has answered yet; waiting up to 700ms")
+	r.expect(t, exitDone, silent+": no answer in 700ms\n", "")
+	run(t, silent, "status", "--timeout", "50ms").expect(t, exitUnavailable, silent+": no answer in 50ms\n", "unreachable: no node answers")
+}
+
 // A node that calls itself by another address than the one it was asked at, as
 // behind a port forward, is one row, and does not keep the survey going.
 func TestRun_Status_NodeUnderTwoAddresses_IsOneRow(t *testing.T) {

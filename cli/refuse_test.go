@@ -475,6 +475,41 @@ func TestServe_AddressInUse_Refuses(t *testing.T) {
 	u.serves(t, path)
 }
 
+// A first start that could not listen does not tie the folder to its address.
+func TestServe_FirstStartCannotListen_StartsElsewhere(t *testing.T) {
+	path, right := filepath.Join(t.TempDir(), "data"), dead(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, wrong := range []string{l.Addr().String(), "203.0.113.1:8001"} { // in use; not of this machine
+		begin(t, path, wrong).refused(t, exitError, "cannot listen on "+wrong)
+	}
+	s := start(t, path, right)
+	s.acquire(t, "jobs/a")
+	s.stop(t)
+	begin(t, path, l.Addr().String()).refused(t, exitError, "the data is that of node n1 at "+right+", but it was started with the address "+l.Addr().String())
+}
+
+// A node whose folder is taken away stops and says so. It would acknowledge what
+// nobody can ever read.
+func TestServe_FolderTakenAway_Stops(t *testing.T) {
+	for name, take := range map[string]func(string) error{
+		"deleted": os.RemoveAll,
+		"moved":   func(path string) error { return os.Rename(path, path+"-2") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "data")
+			s := start(t, path, dead(t))
+			if err := take(path); err != nil {
+				t.Fatal(err)
+			}
+			s.refused(t, exitError, "data folder "+path+": raft.db was deleted, moved or replaced while this node ran")
+		})
+	}
+}
+
 // A list that contradicts the rest of the command line is refused before the
 // folder is looked at.
 func TestServe_ClusterList_Refuses(t *testing.T) {

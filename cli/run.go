@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	urfave "github.com/urfave/cli/v2"
 )
 
 // program is one run of the command line.
 type program struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(string) string
 }
@@ -26,7 +29,10 @@ func Main(args []string) int {
 // Run runs the command line args, of which the first is the program's name, and
 // gives the exit code. env looks up environment variables.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, env func(string) string) int {
-	p := &program{stdout: stdout, stderr: stderr, env: env}
+	return (&program{stdin: os.Stdin, stdout: stdout, stderr: stderr, env: env}).run(ctx, args)
+}
+
+func (p *program) run(ctx context.Context, args []string) int {
 	app := p.app()
 	args, err := interspersed(app, args)
 	if err == nil {
@@ -50,8 +56,12 @@ func (p *program) app() *urfave.App {
 			p.acquireCommand(),
 			p.renewCommand(),
 			p.releaseCommand(),
+			p.revokeCommand(),
 			p.getCommand(),
 			p.listCommand(),
+			p.watchCommand(),
+			p.requestsCommand(),
+			p.registerCommand(),
 			p.statusCommand(),
 			p.inspectCommand(),
 			p.benchCommand(),
@@ -73,16 +83,21 @@ func (p *program) app() *urfave.App {
 	return app
 }
 
-// settle gives a command what the library does not take over from the app.
-func settle(c *urfave.Command) {
+// settle gives a command, and those below it, what the library does not take over
+// from the app. above are the names of the commands above it.
+func settle(c *urfave.Command, above ...string) {
+	path := append(slices.Clone(above), c.Name)
 	// Otherwise "get help" shows a help text instead of the lease called help.
 	c.HideHelpCommand = true
 	c.CustomHelpTemplate = urfave.CommandHelpTemplate
+	if len(c.Subcommands) > 0 {
+		c.CustomHelpTemplate = urfave.SubcommandHelpTemplate
+	}
 	c.OnUsageError = func(_ *urfave.Context, err error, _ bool) error {
-		return &usageError{command: c.Name, message: plainFlagError(err)}
+		return &usageError{command: strings.Join(path, " "), message: plainFlagError(err)}
 	}
 	for _, sub := range c.Subcommands {
-		settle(sub)
+		settle(sub, path...)
 	}
 }
 
@@ -92,4 +107,13 @@ func (p *program) noCommand(c *urfave.Context) error {
 		return &usageError{message: fmt.Sprintf("there is no command %q", name)}
 	}
 	return &usageError{message: "a command is missing"}
+}
+
+// noSubcommand is reached when what follows a command with subcommands is none
+// of them.
+func (p *program) noSubcommand(c *urfave.Context) error {
+	if name := c.Args().First(); name != "" {
+		return usagef(c, "there is no command %q", name)
+	}
+	return usagef(c, "a command is missing")
 }

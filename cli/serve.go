@@ -25,6 +25,7 @@ type serveFlags struct {
 
 	minTTL, maxTTL time.Duration
 	maxLeases      int
+	maxWaiters     int
 
 	heartbeatTimeout, electionTimeout time.Duration
 
@@ -57,6 +58,7 @@ func (p *program) serveCommand(run func(ctx context.Context, f serveFlags) error
 			duration("min-ttl", 100, "the shortest TTL that is granted, as `DURATION`"),
 			duration("max-ttl", 24*60*60*1000, "the longest TTL that is granted, as `DURATION`"),
 			&urfave.IntFlag{Name: "max-leases", Value: 1_000_000, Usage: "how many leases may be held at once"},
+			&urfave.IntFlag{Name: "max-waiters", Value: 1000, Usage: "how many requests may wait for one lease"},
 			duration("heartbeat-timeout", 500, "how long a follower waits for the leader before it asks for an election, as `DURATION`"),
 			duration("election-timeout", 500, "how long a candidate waits for votes, as `DURATION`"),
 			&urfave.Uint64Flag{Name: "snapshot-threshold", Value: 8192, Usage: "log entries since the last snapshot that make a new one due"},
@@ -85,7 +87,7 @@ func serveConfig(c *urfave.Context) (serveFlags, error) {
 	duration := func(name string) time.Duration { return c.Generic(name).(*millis).duration() }
 	f := serveFlags{
 		id: c.String("id"), address: c.String("address"), bind: c.String("bind"), data: c.String("data"),
-		minTTL: duration("min-ttl"), maxTTL: duration("max-ttl"), maxLeases: c.Int("max-leases"),
+		minTTL: duration("min-ttl"), maxTTL: duration("max-ttl"), maxLeases: c.Int("max-leases"), maxWaiters: c.Int("max-waiters"),
 		heartbeatTimeout: duration("heartbeat-timeout"), electionTimeout: duration("election-timeout"),
 		snapshotThreshold: c.Uint64("snapshot-threshold"), snapshotInterval: duration("snapshot-interval"),
 		trailingLogs: c.Uint64("trailing-logs"), logLevel: c.String("log-level"),

@@ -96,7 +96,8 @@ func (f serveFlags) config(logger hclog.Logger) cluster.Config {
 	cfg.ID, cfg.Address, cfg.Bind, cfg.Founders = f.id, f.address, f.bind, f.members
 	cfg.Disk = &cluster.Folder{Path: f.data, Logger: logger}
 	cfg.Logger, cfg.Version = logger, version()
-	cfg.MinTTL, cfg.MaxTTL, cfg.MaxLeases = f.minTTL, f.maxTTL, f.maxLeases
+	cfg.MinTTL, cfg.MaxTTL = f.minTTL, f.maxTTL
+	cfg.MaxLeases, cfg.MaxWaiters = f.maxLeases, f.maxWaiters
 	cfg.HeartbeatTimeout, cfg.ElectionTimeout = f.heartbeatTimeout, f.electionTimeout
 	cfg.SnapshotThreshold, cfg.SnapshotInterval, cfg.TrailingLogs = f.snapshotThreshold, f.snapshotInterval, f.trailingLogs
 	return cfg

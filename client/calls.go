@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -27,23 +26,11 @@ const (
 // leaderOnly says whether only the leader answers such a read.
 func (c Consistency) leaderOnly() bool { return c != Stale }
 
-// Acquire asks for a lease. Without a request id it makes one, so that a try
-// whose answer was lost can be repeated without a second grant; the grant, or
-// the error, names it. Errors besides the common ones: [lease.ErrHeld],
-// [lease.ErrRequestEnded].
-//
-// A grant with Replayed set was made by an earlier try or call, and its TTL runs
-// from then.
-func (c *Client) Acquire(ctx context.Context, a wire.AcquireRequest) (wire.Grant, error) {
-	if a.RequestID == "" {
-		a.RequestID = rand.Text()
+func (c Consistency) query() url.Values {
+	if c == "" {
+		return nil
 	}
-	r, err := post("/v1/acquire", a, a.Name, a.Holder, a.RequestID, a.Value)
-	if err != nil {
-		return wire.Grant{}, err
-	}
-	r.requestID = a.RequestID
-	return call[wire.Grant](ctx, c, r)
+	return url.Values{"consistency": {string(c)}}
 }
 
 // Renew keeps a grant alive for its whole TTL from now. Errors besides the
@@ -73,11 +60,7 @@ func (c *Client) Release(ctx context.Context, release wire.ReleaseRequest) (wire
 
 // Lease reads one lease. A free one is no error.
 func (c *Client) Lease(ctx context.Context, name string, consistency Consistency) (wire.Lease, error) {
-	query := url.Values{}
-	if consistency != "" {
-		query.Set("consistency", string(consistency))
-	}
-	r := get((&url.URL{Path: "/v1/leases/" + name}).EscapedPath(), query)
+	r := get(namePath("/v1/leases/", name), consistency.query())
 	r.leaderOnly = consistency.leaderOnly()
 	return call[wire.Lease](ctx, c, r)
 }
@@ -145,6 +128,10 @@ func (c *Client) Log(ctx context.Context, server string, from uint64, limit int)
 func (c *Client) Version(ctx context.Context, server string) (wire.Version, error) {
 	return askAny[wire.Version](ctx, c, server, get("/version", nil))
 }
+
+// namePath gives the escaped path of a lease or register. The slashes of its name
+// stay.
+func namePath(prefix, name string) string { return (&url.URL{Path: prefix + name}).EscapedPath() }
 
 func get(path string, query url.Values) request {
 	if len(query) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -18,6 +19,9 @@ type Client struct {
 	owned bool
 	// reports: its transport reports each connection that a request gets.
 	reports bool
+
+	mu     sync.Mutex // guards what follows
+	pulses map[string]*pulse
 }
 
 // New gives a client. It makes no connection yet.
@@ -29,7 +33,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{servers: list, timeout: config.Timeout, tryTimeout: config.TryTimeout}
+	c := &Client{servers: list, timeout: config.Timeout, tryTimeout: config.TryTimeout, pulses: make(map[string]*pulse)}
 	if c.timeout == 0 {
 		c.timeout = DefaultTimeout
 	}

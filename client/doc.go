@@ -17,13 +17,17 @@
 //	           after the request was sent; 504        remember that it is unknown
 //
 // Trying again is safe because every call is: an acquire carries the same request
-// id in all its tries and so makes one grant at most; renew and release are
-// idempotent. If time runs out after a try with unknown outcome, the error is
+// id in all its tries and so makes one grant at most; renew, release and revoke are
+// idempotent. The one exception, a write to a register, is not sent again after a
+// try with unknown outcome. If time runs out after a try with unknown outcome, the error is
 // [ErrUnknown], whatever other servers said about the later tries.
 //
 // Errors are *[Error] and work with [errors.Is] for the refusals of package
 // lease ([lease.ErrHeld], [lease.ErrNotHolder], [lease.ErrLost],
-// [lease.ErrRequestEnded]) and for [ErrUnavailable] and [ErrUnknown].
+// [lease.ErrRequestEnded], [lease.ErrStaleToken]) and for [ErrUnavailable] and [ErrUnknown].
+//
+// [Client.Watch] is the one call that goes on: it follows the events of the
+// cluster from server to server, by the index that it has come to (watch.go).
 //
 // A grant is not yet safety: between the answer and its use any time may pass.
 // Count the TTL from before the request was sent, and give the token to whatever

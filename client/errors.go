@@ -19,6 +19,13 @@ var (
 	// ErrUnknown: the request may or may not have taken effect. Repeat an
 	// acquire with the request id that the [Error] names to learn it.
 	ErrUnknown = errors.New("the outcome is unknown")
+	// ErrCompacted: no server that answers keeps the events that a watch has come
+	// to. The [Error] names the index after which they are kept. List the leases,
+	// and watch on from the index of the list.
+	ErrCompacted = errors.New("the events are no longer kept")
+	// ErrWaitTimeout: the request waited in the queue as long as it asked for, and is
+	// out of it.
+	ErrWaitTimeout = errors.New("the wait is over")
 )
 
 // Codes that the client itself gives; all others come from servers.
@@ -34,9 +41,14 @@ const (
 // [Error.Code].
 var sentinels = map[string]error{
 	"held":          lease.ErrHeld,
+	"cooling":       lease.ErrCooling,
+	"wait_timeout":  ErrWaitTimeout,
 	"not_holder":    lease.ErrNotHolder,
 	"lease_lost":    lease.ErrLost,
 	"request_ended": lease.ErrRequestEnded,
+	"stale_token":   lease.ErrStaleToken,
+
+	"compacted": ErrCompacted,
 
 	"not_leader":    ErrUnavailable,
 	"no_leader":     ErrUnavailable,

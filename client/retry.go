@@ -24,8 +24,9 @@ const (
 // do repeats the request, in rounds over the servers, until the cluster has
 // answered it or time is up.
 func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout+r.wait)
 	defer cancel()
+	r.until = time.Now().Add(r.wait)
 	var t tries
 	for round := 0; ; round++ {
 		for _, server := range c.servers.order() {
@@ -43,6 +44,9 @@ func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
 				return nil, err
 			}
 			t.add(v, err)
+			if v == unknown && r.once {
+				return nil, t.gaveUp(ctx, r)
+			}
 		}
 		if !sleep(ctx, pause(round)) {
 			return nil, t.gaveUp(ctx, r)

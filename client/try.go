@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
+	"time"
 )
 
 // maxAnswer bounds an answer in bytes. A full page of leases with values of the
@@ -24,12 +25,28 @@ type request struct {
 	body   []byte // nil for a read
 	// requestID of an acquire, for the errors.
 	requestID string
+	// once: it must not be sent again after a try whose outcome is unknown.
+	once bool
+	// wait is how long the server may wait before it answers, until when is set by
+	// the first try, and waiting gives the body for what is left of it. All are zero
+	// for a request that is answered at once.
+	wait    time.Duration
+	until   time.Time
+	waiting func(left time.Duration) []byte
 	// leaderOnly: no other node answers this call, so who answers it leads.
 	leaderOnly bool
 }
 
 // writes says whether the request may change something.
 func (r request) writes() bool { return r.body != nil }
+
+// left is how much of the wait is left.
+func (r request) left() time.Duration {
+	if r.waiting == nil {
+		return 0
+	}
+	return max(time.Until(r.until), 0)
+}
 
 // verdict is what a try tells about the request.
 type verdict int
@@ -44,7 +61,7 @@ const (
 // one redirect is followed: a second one means that leadership is moving, and
 // that is better waited out than chased.
 func (c *Client) try(ctx context.Context, server string, r request) ([]byte, verdict, *Error) {
-	ctx, cancel := context.WithTimeout(ctx, c.tryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.tryTimeout+r.left())
 	defer cancel()
 
 	a, v, err := c.exchange(ctx, server, server+r.path, r)
@@ -79,6 +96,12 @@ type answer struct {
 // exchange sends the request to a URL and reads the answer. Without an answer,
 // the verdict says whether the request can have had an effect.
 func (c *Client) exchange(ctx context.Context, server, target string, r request) (answer, verdict, *Error) {
+	if r.waiting != nil {
+		r.body = r.waiting(r.left())
+		var stop func()
+		ctx, stop = c.whileAlive(ctx, server)
+		defer stop()
+	}
 	var conn connecting
 	ctx = httptrace.WithClientTrace(ctx, conn.trace())
 	req, err := http.NewRequestWithContext(ctx, r.method, target, bytes.NewReader(r.body))
@@ -89,6 +112,9 @@ func (c *Client) exchange(ctx context.Context, server, target string, r request)
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.http.Do(req)
+	if errors.Is(context.Cause(ctx), errSilent) {
+		err = errSilent
+	}
 	if err != nil {
 		if !r.writes() || conn.failed(err, c.reports) {
 			return answer{}, nothing, unreachable(server, err)

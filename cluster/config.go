@@ -32,8 +32,11 @@ type Config struct {
 
 	// MinTTL and MaxTTL bound the TTLs that the leader accepts.
 	MinTTL, MaxTTL time.Duration
-	// MaxLeases bounds the leases that are held at once.
-	MaxLeases int
+	// MaxLeases bounds the leases that are not free at once, MaxWaiters the queue of
+	// each.
+	MaxLeases, MaxWaiters int
+	// MaxRegisters bounds the registers, which stay for good.
+	MaxRegisters int
 
 	// HeartbeatTimeout is how long a follower waits for its leader before it
 	// calls an election, and how long a leader goes on without a quorum.
@@ -55,6 +58,8 @@ func DefaultConfig() Config {
 		MinTTL:            100 * time.Millisecond,
 		MaxTTL:            24 * time.Hour,
 		MaxLeases:         1_000_000,
+		MaxWaiters:        1000,
+		MaxRegisters:      10_000,
 		HeartbeatTimeout:  500 * time.Millisecond,
 		ElectionTimeout:   500 * time.Millisecond,
 		SnapshotThreshold: 8192,
@@ -90,6 +95,10 @@ func (c Config) Validate() error {
 		return fmt.Errorf("the greatest TTL (%v) is less than the least TTL (%v)", c.MaxTTL, c.MinTTL)
 	case c.MaxLeases < 1:
 		return fmt.Errorf("the number of leases is bounded by %d, it must be at least 1", c.MaxLeases)
+	case c.MaxRegisters < 1:
+		return fmt.Errorf("the number of registers is bounded by %d, it must be at least 1", c.MaxRegisters)
+	case c.MaxWaiters < 0:
+		return fmt.Errorf("the waiters of a lease are bounded by %d, it must be at least 0", c.MaxWaiters)
 	case c.HeartbeatTimeout < 20*time.Millisecond:
 		return fmt.Errorf("the heartbeat timeout is %v, it must be at least 20ms", c.HeartbeatTimeout)
 	case c.ElectionTimeout < c.HeartbeatTimeout:

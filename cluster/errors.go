@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -55,16 +56,37 @@ func (e *Unknown) Error() string {
 }
 func (e *Unknown) Unwrap() error { return e.Cause }
 
+// TooManyRegisters is the code of the limit that no waiting gets below.
+const TooManyRegisters = "too_many_registers"
+
 // LimitError: a bound of this server is reached. Nothing happened.
 type LimitError struct {
-	Code   string // "too_many_leases"
+	Code   string // "too_many_leases", TooManyRegisters
 	Detail string
 }
 
 func (e *LimitError) Error() string { return e.Detail }
 
+// ErrWaitTimeout: the request waited as long as it asked for, and was then taken
+// out of the queue.
+var ErrWaitTimeout = errors.New("the wait is over")
+
+// Queued: the request is in the queue of its lease, but this node can no longer
+// answer it. It keeps its place for a client that asks the next leader with the
+// same request id soon enough. It unwraps to where to ask.
+type Queued struct{ Err error }
+
+func (e *Queued) Error() string {
+	who := "this node no longer leads"
+	if _, known := errors.AsType[*NotLeader](e.Err); known {
+		who = e.Err.Error()
+	}
+	return fmt.Sprintf("%s; the request keeps its place in the queue until %v after the next leader has begun, ask with the same request_id", who, waitGrace)
+}
+func (e *Queued) Unwrap() error { return e.Err }
+
 // Refusal: an entry of the log refused the request. It unwraps to the refusal of
-// package lease.
+// package lease, or to [ErrWaitTimeout].
 type Refusal struct {
 	Outcome
 	// RetryAfter is when it is worth asking again; 0 if asking again is no use.
@@ -76,7 +98,9 @@ type Refusal struct {
 func (e *Refusal) Error() string {
 	why := ""
 	for _, ev := range e.Result.Events {
-		why = ev.Why()
+		if ev.Kind == lease.KindRefused || ev.Kind == lease.KindAbandoned {
+			why = ev.Why()
+		}
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%v: %s", e.Result.Err, why), ": ")
 }

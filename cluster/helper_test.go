@@ -48,7 +48,7 @@ func mustRelease(t *testing.T, n *cluster.Node, name string, g *lease.Grant) {
 // token is that of the live grant in a node's own state, 0 if there is none.
 func token(n *cluster.Node, name string) (token uint64) {
 	n.Machine().View(func(table *lease.Table) {
-		if l := table.Get(name); l != nil {
+		if l := table.Get(name); l.State() == lease.Held {
 			token = l.Grant.Token
 		}
 	})

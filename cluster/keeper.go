@@ -9,16 +9,23 @@ import (
 	"leasehold/lease"
 )
 
-// The keeper of a leadership knows when each lease runs out, and proposes its
-// Expire. The state machine decides whether that still applies.
+// The keeper of a leadership knows when something falls due, and proposes it:
 //
-//	         arm (an acquire or renew was applied)
+//	a grant that is not renewed      Expire    its TTL after the last renewal
+//	a lock delay                     Reopen    the delay after the grant's end
+//	a waiter whom nobody waits for   Abandon   see waits.go
+//	a grant whose client is gone     Release   see waits.go
+//
+// All of them count from when the entry that started them was applied here. The
+// state machine decides whether what was proposed still applies.
+//
+//	         arm (an entry was applied)
 //	              ┌──────────────┐
 //	              ▼              │ renewed
-//	unknown ──▶ waiting ──due──▶ expiring ──applied──▶ unknown
+//	unknown ──▶ waiting ──due──▶ proposed ──applied──▶ unknown
 //	              │  ▲           │  ▲
 //	       due and│  │outcome    └──┘ proposal failed: again after
-//	     a renewal▼  │known            expiryRetry
+//	     a renewal▼  │known            proposalRetry
 //	    in flight: held back
 //
 // Races, and who wins:
@@ -29,65 +36,77 @@ import (
 //     grant over.
 //   - Expire in the log behind a renewal, or from another term: the table
 //     refuses it by its guard.
-//   - acquire after the deadline: expireIfDue proposes the Expire before it, on
-//     the same path, so the acquire finds the lease free.
+//   - acquire after the deadline: proposeIfDue proposes the Expire (or Reopen)
+//     before it, on the same path, so the acquire finds the lease free.
 //   - leadership lost: the keeper is dropped with all it knew; the next leader
-//     gives every lease its full TTL.
+//     gives every lease its full TTL, and every lock delay its full time.
 const (
-	// expiriesInFlight bounds the Expire entries on their way at once. It is
+	// proposalsInFlight bounds the keeper's entries on their way at once. It is
 	// large enough to fill Raft's batches and small enough that an acquire
 	// queued behind them waits for a batch or two only.
-	expiriesInFlight = 512
-	expiryRetry      = 50 * time.Millisecond
-	keeperMaxSleep   = 50 * time.Millisecond
+	proposalsInFlight = 512
+	proposalRetry     = 50 * time.Millisecond
+	keeperMaxSleep    = 50 * time.Millisecond
 )
 
-// deadline is what the keeper knows of one lease.
+// deadlineID says what a deadline is of: a lease, or the waiter with that place
+// in its queue.
+type deadlineID struct {
+	name  string
+	place uint64 // 0 for the lease itself
+}
+
+// deadline is what the keeper knows of something that will fall due.
 type deadline struct {
-	name           string
-	token, renewal uint64
-	at             time.Duration // lease time
+	id      deadlineID
+	command lease.Command // to be proposed when it is due
+	version uint64        // index of the entry that set it; older ones do not change it
+	wait    *wait         // whose it is, nil for that of a lease
+	at      time.Duration // lease time
 	// key orders the heap. It is never later than at: a renewal moves only at,
 	// and the deadline is put back when it comes up early.
 	key       time.Duration
-	place     int     // in the heap, -1 if not there
-	renewals  int     // in flight
-	expiring  *expiry // under way, nil if none
-	heldBack  bool    // due, but a renewal is in flight
+	place     int      // in the heap, -1 if not there
+	renewals  int      // in flight
+	attempt   *attempt // under way, nil if none
+	heldBack  bool     // due, but a renewal is in flight
 	retryFrom time.Duration
 }
 
-// expiry is one attempt to have an Expire applied.
-type expiry struct {
-	lease.Expire
-	of   *deadline
-	sent chan struct{} // closed when it is in Raft's queue, or will never be
+// attempt is one try at having the command of a deadline applied.
+type attempt struct {
+	command lease.Command
+	of      *deadline
+	sent    chan struct{} // closed when it is in the queue to Raft, or will never be
+	known   chan struct{} // closed when its outcome is known
 }
 
 // keeper watches deadlines for one leadership.
 type keeper struct {
 	clock *leaseClock
-	// propose hands an Expire to Raft and calls done when its outcome is known;
+	// propose hands a command to Raft and calls done when its outcome is known;
 	// applied is false if it did not get into the log.
-	propose func(e lease.Expire, done func(applied bool))
+	propose func(c lease.Command, done func(applied bool))
 	kick    chan struct{} // buffered 1: look again now
 
 	mu       sync.Mutex // guards what follows
 	term     uint64
-	byName   map[string]*deadline
+	byID     map[deadlineID]*deadline
 	queue    deadlineHeap
 	inFlight int
+	waits    map[requestKey]*wait
 }
 
-func newKeeper(clock *leaseClock, propose func(lease.Expire, func(bool))) *keeper {
+func newKeeper(clock *leaseClock, propose func(lease.Command, func(bool))) *keeper {
 	return &keeper{
 		clock: clock, propose: propose,
-		kick:   make(chan struct{}, 1),
-		byName: make(map[string]*deadline),
+		kick:  make(chan struct{}, 1),
+		byID:  make(map[deadlineID]*deadline),
+		waits: make(map[requestKey]*wait),
 	}
 }
 
-// begin arms every lease of the state at the start of a term with its full TTL.
+// begin arms everything in the state at the start of a term, with its full time.
 // Entries applied meanwhile reach observe as well, in either order.
 func (k *keeper) begin(term uint64, state *lease.Snapshot) {
 	k.mu.Lock()
@@ -96,15 +115,22 @@ func (k *keeper) begin(term uint64, state *lease.Snapshot) {
 	now := k.clock.Now()
 	const chunk = 1024 // let observe, that is Raft's thread, in between
 	n := 0
-	k.mu.Lock()
-	for l := range state.All() {
+	breathe := func() {
 		if n++; n%chunk == 0 {
 			k.mu.Unlock()
 			k.mu.Lock()
 		}
-		k.armLocked(l.Name, l.Grant, now, true)
 	}
-	k.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for l := range state.All() {
+		breathe()
+		k.armLocked(l, now, true)
+	}
+	for w := range state.AllWaiters() {
+		breathe()
+		k.expectLocked(w, now)
+	}
 }
 
 // observe follows the state machine: it is called for every entry.
@@ -115,27 +141,43 @@ func (k *keeper) observe(r lease.Result) {
 	now := k.clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r.Lease == nil {
-		if d := k.byName[r.Name]; d != nil {
-			k.dropLocked(d)
-		}
-		return
+	if r.Lease != nil {
+		k.armLocked(r.Lease, now, false)
+	} else if d := k.byID[deadlineID{name: r.Name}]; d != nil {
+		k.dropLocked(d)
 	}
-	k.armLocked(r.Name, r.Lease.Grant, now, false)
+	k.observeWaitsLocked(r, now)
 }
 
-// armLocked sets the deadline of a grant from now, unless what is known is
+// armLocked sets the deadline of a lease from now, unless what is known is
 // newer. With restart the same renewal starts its TTL again.
-func (k *keeper) armLocked(name string, g *lease.Grant, now time.Duration, restart bool) {
-	d := k.byName[name]
+func (k *keeper) armLocked(l *lease.Lease, now time.Duration, restart bool) {
+	var c lease.Command
+	var version uint64
+	var last time.Duration
+	if g := l.Grant; g != nil {
+		c, version, last = lease.Expire{Name: l.Name, Token: g.Token, Renewal: g.Renewal}, g.Renewal, g.TTL
+	} else {
+		cool := l.Cooldown
+		c, version, last = lease.Reopen{Name: l.Name, Token: cool.Token}, cool.Since, cool.Delay
+	}
+	id := deadlineID{name: l.Name}
+	d := k.byID[id]
 	if d == nil {
-		d = &deadline{name: name, place: -1}
-		k.byName[name] = d
-	} else if d.renewal > g.Renewal || d.renewal == g.Renewal && !restart {
+		d = &deadline{id: id, place: -1}
+		k.byID[id] = d
+	} else if d.version > version || d.version == version && !restart {
 		return
 	}
-	d.token, d.renewal, d.at = g.Token, g.Renewal, now+g.TTL
-	d.expiring, d.heldBack = nil, false
+	d.version = version
+	k.setLocked(d, c, now+last)
+}
+
+// setLocked gives a deadline another time and command. An attempt that is under
+// way was at the old ones.
+func (k *keeper) setLocked(d *deadline, c lease.Command, at time.Duration) {
+	d.command, d.at = c, at
+	d.attempt, d.heldBack = nil, false
 	k.enqueueLocked(d)
 }
 
@@ -156,7 +198,7 @@ func (k *keeper) enqueueLocked(d *deadline) {
 }
 
 func (k *keeper) dropLocked(d *deadline) {
-	delete(k.byName, d.name)
+	delete(k.byID, d.id)
 	if d.place >= 0 {
 		heap.Remove(&k.queue, d.place)
 	}
@@ -174,8 +216,8 @@ func (k *keeper) wake() {
 func (k *keeper) renewing(name string, token uint64) (done func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	d := k.byName[name]
-	if d == nil || d.token != token {
+	d := k.byID[deadlineID{name: name}]
+	if d == nil || !d.expires(token) {
 		return func() {}
 	}
 	d.renewals++
@@ -183,7 +225,7 @@ func (k *keeper) renewing(name string, token uint64) (done func()) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		d.renewals--
-		if d.heldBack && d.renewals == 0 && k.byName[name] == d {
+		if d.heldBack && d.renewals == 0 && k.byID[d.id] == d {
 			d.heldBack = false
 			k.enqueueLocked(d)
 			k.wake()
@@ -191,28 +233,44 @@ func (k *keeper) renewing(name string, token uint64) (done func()) {
 	}
 }
 
-// remaining says how long a grant has left, within 0 and its TTL. A grant that
-// the keeper has not heard of yet has just been made.
+// expires says whether the deadline is that of the grant with that token.
+func (d *deadline) expires(token uint64) bool {
+	e, ok := d.command.(lease.Expire)
+	return ok && e.Token == token
+}
+
+// remaining says how long a grant or a lock delay has left, within 0 and its
+// full time. One that the keeper has not heard of yet has just begun.
 func (k *keeper) remaining(l *lease.Lease) time.Duration {
+	var version uint64
+	var full time.Duration
+	switch l.State() {
+	case lease.Held:
+		version, full = l.Grant.Renewal, l.Grant.TTL
+	case lease.Cooling:
+		version, full = l.Cooldown.Since, l.Cooldown.Delay
+	default:
+		return 0
+	}
 	now := k.clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	d := k.byName[l.Name]
-	if d == nil || d.renewal != l.Grant.Renewal {
-		return l.Grant.TTL
+	d := k.byID[deadlineID{name: l.Name}]
+	if d == nil || d.version != version {
+		return full
 	}
-	return min(max(d.at-now, 0), l.Grant.TTL)
+	return min(max(d.at-now, 0), full)
 }
 
-// expireIfDue proposes the Expire of a lease whose deadline has passed, so that
-// what the caller proposes next comes after it. If somebody else is about to
-// propose it, it waits until that is done.
-func (k *keeper) expireIfDue(name string) {
+// proposeIfDue proposes the end of a grant or lock delay whose deadline has
+// passed, so that what the caller proposes next comes after it. If somebody else
+// is about to propose it, it waits until that is done.
+func (k *keeper) proposeIfDue(name string) {
 	now := k.clock.Now()
 	k.mu.Lock()
-	d := k.byName[name]
-	if d != nil && d.expiring != nil {
-		x := d.expiring
+	d := k.byID[deadlineID{name: name}]
+	if d != nil && d.attempt != nil {
+		x := d.attempt
 		k.mu.Unlock()
 		<-x.sent
 		return
@@ -229,12 +287,12 @@ func (k *keeper) expireIfDue(name string) {
 	k.send(x)
 }
 
-// run proposes expiries as they fall due, until ctx ends.
+// run proposes what falls due, until ctx ends.
 func (k *keeper) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		sleep := k.expireDue(ctx)
+		sleep := k.proposeDue(ctx)
 		timer.Reset(sleep)
 		select {
 		case <-timer.C:
@@ -245,11 +303,11 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// expireDue proposes every expiry that is due, as far as the bound on those in
+// proposeDue proposes everything that is due, as far as the bound on those in
 // flight allows, and says how long to sleep. It looks at ctx each time: when
 // Raft takes no more proposals and many are due, those that failed first are due
 // again before the last has been tried, and it would go round for ever.
-func (k *keeper) expireDue(ctx context.Context) time.Duration {
+func (k *keeper) proposeDue(ctx context.Context) time.Duration {
 	for ctx.Err() == nil {
 		now := k.clock.Now()
 		k.mu.Lock()
@@ -268,7 +326,7 @@ func (k *keeper) expireDue(ctx context.Context) time.Duration {
 // popDueLocked takes the next deadline that has passed off the queue. If there
 // is none to act on it says when to look again.
 func (k *keeper) popDueLocked(now time.Duration) (*deadline, time.Duration) {
-	for k.queue.Len() > 0 && k.inFlight < expiriesInFlight {
+	for k.queue.Len() > 0 && k.inFlight < proposalsInFlight {
 		d := k.queue[0]
 		if d.key > now {
 			return nil, min(d.key-now, keeperMaxSleep)
@@ -288,32 +346,36 @@ func (k *keeper) popDueLocked(now time.Duration) (*deadline, time.Duration) {
 	return nil, keeperMaxSleep
 }
 
-func (k *keeper) startLocked(d *deadline) *expiry {
+func (k *keeper) startLocked(d *deadline) *attempt {
 	k.inFlight++
-	d.expiring = &expiry{
-		Expire: lease.Expire{Name: d.name, Token: d.token, Renewal: d.renewal, Term: k.term},
-		of:     d, sent: make(chan struct{}),
+	c := d.command
+	if e, ok := c.(lease.Expire); ok {
+		e.Term = k.term
+		c = e
 	}
-	return d.expiring
+	d.attempt = &attempt{command: c, of: d, sent: make(chan struct{}), known: make(chan struct{})}
+	return d.attempt
 }
 
 // send proposes outside the lock, since Raft may make the proposer wait.
-func (k *keeper) send(x *expiry) {
+func (k *keeper) send(x *attempt) {
 	defer close(x.sent)
-	k.propose(x.Expire, func(applied bool) {
+	k.propose(x.command, func(applied bool) {
+		defer close(x.known)
 		now := k.clock.Now()
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.inFlight--
 		// If the entry was applied, observe has seen what it did.
 		d := x.of
-		current := k.byName[x.Name] == d && d.expiring == x
+		current := k.byID[d.id] == d && d.attempt == x
 		switch {
 		case current && applied: // moot, and nothing newer is known: forget it
 			k.dropLocked(d)
+			k.forgetLocked(d.wait)
 		case current:
-			d.expiring = nil
-			d.retryFrom = now + expiryRetry
+			d.attempt = nil
+			d.retryFrom = now + proposalRetry
 			k.enqueueLocked(d)
 		}
 		k.wake()

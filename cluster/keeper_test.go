@@ -29,12 +29,18 @@ type bench struct {
 	delay     time.Duration // from proposal to outcome
 	failing   bool          // proposals come to nothing
 	proposed  []proposedExpire
+	others    []proposedOther
 	pending   int // proposals without an outcome
 	maxInside int
 }
 
 type proposedExpire struct {
 	lease.Expire
+	at time.Time
+}
+
+type proposedOther struct {
+	lease.Command
 	at time.Time
 }
 
@@ -55,17 +61,21 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-func (b *bench) propose(e lease.Expire, done func(bool)) {
+func (b *bench) propose(c lease.Command, done func(bool)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.proposed = append(b.proposed, proposedExpire{e, time.Now()})
+	if e, ok := c.(lease.Expire); ok {
+		b.proposed = append(b.proposed, proposedExpire{e, time.Now()})
+	} else {
+		b.others = append(b.others, proposedOther{c, time.Now()})
+	}
 	b.pending++
 	b.maxInside = max(b.maxInside, b.pending)
 	delay, failing := b.delay, b.failing
 	b.fates.Go(func() {
 		time.Sleep(delay)
 		if !failing {
-			b.apply(e)
+			b.apply(c)
 		}
 		b.mu.Lock()
 		b.pending--
@@ -199,7 +209,7 @@ func TestKeeper_RenewalInFlight_HoldsExpiryBack(t *testing.T) {
 		time.Sleep(900 * time.Millisecond)
 		one()
 		time.Sleep(200 * time.Millisecond) // two is still on its way
-		b.keeper.expireIfDue("a")
+		b.keeper.proposeIfDue("a")
 		if got := b.proposals("a"); len(got) != 0 {
 			t.Fatalf("expired at %v although a renewal was on its way", got)
 		}
@@ -254,11 +264,11 @@ func TestKeeper_FailedProposal_IsRepeated(t *testing.T) {
 		start := time.Now()
 		time.Sleep(2 * time.Second)
 		tries := b.proposals("a")
-		if want := int(time.Second / (expiryRetry + b.delay)); len(tries) < want || len(tries) > want+1 {
+		if want := int(time.Second / (proposalRetry + b.delay)); len(tries) < want || len(tries) > want+1 {
 			t.Errorf("%d tries in a second, want about %d", len(tries), want)
 		}
 		for i, at := range tries {
-			if want := start.Add(time.Second + time.Duration(i)*(expiryRetry+b.delay)); !at.Equal(want) {
+			if want := start.Add(time.Second + time.Duration(i)*(proposalRetry+b.delay)); !at.Equal(want) {
 				t.Errorf("try %d at %v, want %v", i+1, at, want)
 			}
 		}
@@ -334,22 +344,22 @@ func TestKeeper_MootExpiry_KeepsNewerDeadline(t *testing.T) {
 
 // Whoever comes after the deadline has the Expire proposed, once, before going
 // on; before the deadline nothing is proposed.
-func TestKeeper_ExpireIfDue(t *testing.T) {
+func TestKeeper_ProposeIfDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.stop() // the keeper itself does nothing from here on
 		b.delay = 10 * time.Millisecond
 		b.acquire("a", 50*time.Millisecond)
-		b.keeper.expireIfDue("a")
-		b.keeper.expireIfDue("unheard of")
+		b.keeper.proposeIfDue("a")
+		b.keeper.proposeIfDue("unheard of")
 		time.Sleep(50*time.Millisecond - 1)
-		b.keeper.expireIfDue("a")
+		b.keeper.proposeIfDue("a")
 		if len(b.proposed) != 0 {
 			t.Fatalf("proposed %v before the deadline", b.proposed)
 		}
 		time.Sleep(1 * time.Nanosecond)
 		for range 5 {
-			b.keeper.expireIfDue("a")
+			b.keeper.proposeIfDue("a")
 			if len(b.proposed) != 1 {
 				t.Fatalf("%d proposals when it returned, want 1", len(b.proposed))
 			}
@@ -363,13 +373,13 @@ func TestKeeper_ExpireIfDue(t *testing.T) {
 
 // When the keeper is itself just about to propose the Expire, an acquire waits
 // until that has been done, or it would get into the log first and be refused.
-func TestKeeper_ExpireIfDue_WaitsForTheProposalUnderWay(t *testing.T) {
+func TestKeeper_ProposeIfDue_WaitsForTheProposalUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
 		var k *keeper
 		var mu sync.Mutex
 		note := func(what string) { mu.Lock(); defer mu.Unlock(); order = append(order, what) }
-		k = newKeeper(newLeaseClock(), func(e lease.Expire, done func(bool)) {
+		k = newKeeper(newLeaseClock(), func(c lease.Command, done func(bool)) {
 			time.Sleep(10 * time.Millisecond) // Raft's queue is full
 			note("expire")
 			go done(true)
@@ -377,9 +387,9 @@ func TestKeeper_ExpireIfDue_WaitsForTheProposalUnderWay(t *testing.T) {
 		k.begin(1, new(lease.Table).Snapshot())
 		k.observe(lease.Result{Name: "a", Lease: &lease.Lease{Name: "a", Grant: &lease.Grant{Token: 5, Renewal: 5, TTL: 50 * time.Millisecond}}})
 		time.Sleep(50 * time.Millisecond)
-		go k.expireDue(t.Context())
+		go k.proposeDue(t.Context())
 		synctest.Wait() // it is in propose now
-		k.expireIfDue("a")
+		k.proposeIfDue("a")
 		note("acquire")
 		if !slices.Equal(order, []string{"expire", "acquire"}) {
 			t.Errorf("the order is %v", order)
@@ -388,7 +398,7 @@ func TestKeeper_ExpireIfDue_WaitsForTheProposalUnderWay(t *testing.T) {
 	})
 }
 
-// However many leases run out together, expiriesInFlight are on their way at
+// However many leases run out together, proposalsInFlight are on their way at
 // most, and all of them end.
 func TestKeeper_Storm_BoundedInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -401,8 +411,8 @@ func TestKeeper_Storm_BoundedInFlight(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.maxInside != expiriesInFlight {
-			t.Errorf("%d expiries were on their way at once, want %d", b.maxInside, expiriesInFlight)
+		if b.maxInside != proposalsInFlight {
+			t.Errorf("%d expiries were on their way at once, want %d", b.maxInside, proposalsInFlight)
 		}
 		if b.table.Len() != 0 || len(b.proposed) != leases {
 			t.Errorf("%d leases are left after %d proposals, want 0 and %d", b.table.Len(), len(b.proposed), leases)
@@ -414,12 +424,12 @@ func TestKeeper_Storm_BoundedInFlight(t *testing.T) {
 // and again, because Raft takes no more proposals.
 func TestKeeper_Run_EndsInAStormOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(newLeaseClock(), func(_ lease.Expire, done func(bool)) {
+		k := newKeeper(newLeaseClock(), func(_ lease.Command, done func(bool)) {
 			time.Sleep(time.Millisecond) // the CPU time of a try, so to speak
 			done(false)
 		})
 		k.begin(1, new(lease.Table).Snapshot())
-		for i := range uint64(100) { // 100 tries take longer than expiryRetry
+		for i := range uint64(100) { // 100 tries take longer than proposalRetry
 			name := fmt.Sprint(i)
 			k.observe(lease.Result{Name: name, Lease: &lease.Lease{Name: name, Grant: &lease.Grant{Token: i + 1, Renewal: i + 1, TTL: time.Millisecond}}})
 		}
@@ -519,7 +529,7 @@ func TestKeeper_Pause_DoesNotExpire(t *testing.T) {
 		b.stop() // nothing of the process runs
 		b.acquire("a", time.Second)
 		time.Sleep(time.Hour)
-		if sleep := b.keeper.expireDue(t.Context()); len(b.proposed) != 0 || sleep > keeperMaxSleep {
+		if sleep := b.keeper.proposeDue(t.Context()); len(b.proposed) != 0 || sleep > keeperMaxSleep {
 			t.Errorf("after the pause %d expiries were proposed; it sleeps %v", len(b.proposed), sleep)
 		}
 		if got, want := b.keeper.remaining(b.get("a")), time.Second-clockMaxStep; got != want {
@@ -582,7 +592,7 @@ func runModel(t *testing.T, steps []modelStep) string {
 		switch {
 		case s.what == 0 || held == nil:
 			settle(s.name)
-			b.keeper.expireIfDue(s.name)
+			b.keeper.proposeIfDue(s.name)
 			note(b.apply(lease.Acquire{Name: s.name, Holder: "h", RequestID: fmt.Sprint(i), TTL: s.ttl}))
 		case s.what == 1:
 			note(b.apply(lease.Renew{Name: s.name, Holder: "h", Token: held.Grant.Token}))
@@ -615,8 +625,8 @@ func runModel(t *testing.T, steps []modelStep) string {
 	if left := b.table.Len(); left != 0 {
 		return fmt.Sprintf("%d leases never ended", left)
 	}
-	if len(b.keeper.byName) != 0 || b.keeper.queue.Len() != 0 || b.keeper.inFlight != 0 {
-		return fmt.Sprintf("the keeper still holds %d names, %d deadlines, %d expiries", len(b.keeper.byName), b.keeper.queue.Len(), b.keeper.inFlight)
+	if len(b.keeper.byID) != 0 || b.keeper.queue.Len() != 0 || b.keeper.inFlight != 0 {
+		return fmt.Sprintf("the keeper still holds %d names, %d deadlines, %d expiries", len(b.keeper.byID), b.keeper.queue.Len(), b.keeper.inFlight)
 	}
 	last := make(map[uint64]time.Time)
 	for _, p := range b.proposed {
@@ -635,7 +645,7 @@ func runModel(t *testing.T, steps []modelStep) string {
 				deadline = free
 			}
 			// A moment of trying again may still be due from an older failure.
-			if late := p.at.Sub(deadline); late > expiryRetry {
+			if late := p.at.Sub(deadline); late > proposalRetry {
 				return fmt.Sprintf("%+v was first proposed %v late", p, late)
 			}
 		}

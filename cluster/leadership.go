@@ -62,7 +62,7 @@ func (n *Node) endLeadership() {
 func (n *Node) newLeadership() *leadership {
 	l := &leadership{node: n, ended: make(chan struct{}), serving: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(n.closing)
-	l.keeper = newKeeper(newLeaseClock(), l.proposeExpire)
+	l.keeper = newKeeper(newLeaseClock(), l.propose)
 	return l
 }
 
@@ -114,15 +114,16 @@ func (l *leadership) proposeLead() (lease.Result, error) {
 			l.node.log.Warn("the first entry of the term may be lost, proposing it again", "error", p.err)
 		}
 		select {
-		case <-time.After(expiryRetry):
+		case <-time.After(proposalRetry):
 		case <-l.ctx.Done():
 			return lease.Result{}, l.ctx.Err()
 		}
 	}
 }
 
-func (l *leadership) proposeExpire(e lease.Expire, done func(applied bool)) {
-	l.node.propose(e, func(p *proposal) { done(p.err == nil) })
+// propose is how the keeper proposes.
+func (l *leadership) propose(c lease.Command, done func(applied bool)) {
+	l.node.propose(c, func(p *proposal) { done(p.err == nil) })
 }
 
 // serve returns the leadership under which this node may serve a request, or

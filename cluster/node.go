@@ -24,6 +24,8 @@ type Node struct {
 	opened  time.Time
 	closing context.Context // ends when Close begins
 	close   context.CancelFunc
+	leaving context.Context // ends when nobody should wait here any longer
+	leave   context.CancelFunc
 	tasks   sync.WaitGroup // this node's own goroutines
 
 	stores        *Stores
@@ -70,6 +72,7 @@ func Open(cfg Config) (*Node, error) {
 		mayKnowCluster: make(chan struct{}, 1), queue: make(chan *proposal, maxQueue),
 	}
 	n.closing, n.close = context.WithCancel(context.Background())
+	n.leaving, n.leave = context.WithCancel(n.closing)
 	n.stable = &stableStore{stores.Stable, func(err error) {
 		n.fail(fmt.Errorf("the term and vote of Raft cannot be saved: %w", err))
 	}}
@@ -80,6 +83,8 @@ func Open(cfg Config) (*Node, error) {
 		return nil, errors.Join(err, stores.Close())
 	}
 	n.machine = fsm.New(fsm.Config{Observe: n.observe, Restored: n.restored, Fail: n.fail})
+	n.tasks.Go(func() { n.machine.AnnounceEvents(n.closing.Done()) })
+	n.tasks.Go(n.watchDisk)
 	n.peers = newPeers(n)
 	if err := n.open(); err != nil {
 		n.Close()
@@ -185,7 +190,7 @@ func (n *Node) observe(r lease.Result) {
 	if l := n.leading.Load(); l != nil {
 		l.keeper.observe(r)
 	}
-	if r.Name == "" { // a Lead: it may have named the cluster
+	if r.Name == "" && r.Register == nil { // a Lead: it may have named the cluster
 		n.restored()
 	}
 }

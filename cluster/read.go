@@ -42,9 +42,9 @@ func (n *Node) Leases(ctx context.Context, q LeaseQuery, c Consistency) (LeasePa
 	return page, read, err
 }
 
-// Requests reads what is known of a request id: the live grants it made, and
-// those of the latest ended grants that it made. It looks through every lease,
-// but not while it keeps the state machine waiting.
+// Requests reads what is known of a request id: the live grants it made, the
+// queues it waits in, and those of the latest ended grants that it made. It looks
+// through every lease, but not while it keeps the state machine waiting.
 func (n *Node) Requests(ctx context.Context, id string, c Consistency) ([]RequestView, Read, error) {
 	read, err := n.read(ctx, c, func(*lease.Table, *leadership) {})
 	if err != nil {
@@ -54,8 +54,13 @@ func (n *Node) Requests(ctx context.Context, id string, c Consistency) ([]Reques
 	read.Index, read.Term = state.Applied.Index, state.Applied.Term
 	var known []RequestView
 	for held := range state.All() {
-		if g := held.Grant; g.RequestID == id {
+		if g := held.Grant; g != nil && g.RequestID == id {
 			known = append(known, RequestView{Name: held.Name, Holder: g.Holder, Grant: g})
+		}
+	}
+	for w := range state.AllWaiters() {
+		if w.RequestID == id {
+			known = append(known, RequestView{Name: w.Name, Holder: w.Holder, Waiter: w})
 		}
 	}
 	for e := range state.Ended() {

@@ -20,7 +20,8 @@ func (n *Node) Status() Status {
 	}
 	n.machine.View(func(t *lease.Table) {
 		s.AppliedIndex, s.StateHash = t.Applied().Index, t.Hash()
-		s.Leases, s.ClusterID = t.Len(), t.ClusterID()
+		s.Leases, s.Waiters, s.Registers = t.Len(), t.Waiters(), t.Registers()
+		s.ClusterID = t.ClusterID()
 	})
 	if n.started() {
 		s.Role = roleOf(n.raft.State())

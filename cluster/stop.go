@@ -11,6 +11,7 @@ import (
 // StepDown lets what is in flight finish, refuses what is new, and hands
 // leadership over if this node has it. The node is to be closed afterwards.
 func (n *Node) StepDown(ctx context.Context) error {
+	defer n.leave() // those who wait in queues are told of the next leader, if there is one
 	n.proposals.shut()
 	if err := n.proposals.wait(ctx); err != nil {
 		return err

@@ -13,6 +13,10 @@ type Outcome struct {
 	// leader's lease clock, within 0 and its TTL.
 	Remaining time.Duration
 	ClusterID string
+	// Answered, if it is not nil, must be called once: was this outcome written to
+	// the client, or was the client gone? Nobody holds a lease on behalf of a client
+	// that was gone before its answer.
+	Answered func(written bool)
 }
 
 // Consistency of a read.
@@ -66,8 +70,10 @@ type LeasePage struct {
 // RequestView is one thing known of a request id.
 type RequestView struct {
 	Name, Holder string
-	Grant        *lease.Grant // live, or
-	Ended        *lease.Ended // ended
+	// One of these is set.
+	Grant  *lease.Grant  // live
+	Waiter *lease.Waiter // queued
+	Ended  *lease.Ended  // ended
 }
 
 // Role of a node in Raft.
@@ -96,7 +102,9 @@ type Status struct {
 	StateHash     uint64 // at AppliedIndex
 	LastContact   time.Duration
 	Peers         []PeerStatus
-	Leases        int
+	Leases        int // that are not free
+	Waiters       int // in all queues
+	Registers     int
 	Version       string
 	Uptime        time.Duration
 	Waiting       string // why a starting node is not ready, in a sentence

@@ -4,15 +4,19 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 
 	"leasehold/lease"
 )
 
 // answer is what a handler has to say when all went well.
 type answer struct {
-	body any    // marshalled to JSON, or
-	text string // plain text
-	at   position
+	body   any                 // marshalled to JSON, or
+	text   string              // plain text, or
+	stream func(*stream) error // goes on until this returns
+	at     position
+	// answered, if set, is told whether the client can have got the answer.
+	answered func(written bool)
 }
 
 // position is a place in the log: that of the state, or of the entry, that an
@@ -21,12 +25,45 @@ type position struct{ term, index uint64 }
 
 func positionOf(e lease.Entry) position { return position{e.Term, e.Index} }
 
-func (s *Server) writeAnswer(w http.ResponseWriter, a answer) {
+func (s *Server) writeAnswer(w http.ResponseWriter, c *call, a answer) {
+	if a.answered != nil {
+		s.writeToTheLiving(w, c, a)
+		return
+	}
+	if a.stream != nil {
+		s.writeStream(w, c.r, a)
+		return
+	}
 	if a.body == nil {
 		s.write(w, http.StatusOK, "text/plain; charset=utf-8", []byte(a.text), a.at)
 		return
 	}
 	s.writeJSON(w, http.StatusOK, "application/json", a.body, a.at)
+}
+
+// writeToTheLiving writes an answer that counts only if the client is there to
+// get it. Once it is on its way it cannot be called back, so whether the client is
+// there is asked as late as can be: between filling the buffer and the flush.
+func (s *Server) writeToTheLiving(w http.ResponseWriter, c *call, a answer) {
+	written := false
+	defer func() { a.answered(written) }()
+	control := http.NewResponseController(w)
+	abandon := func() {
+		// A client that has closed only its own direction must not be told of a
+		// grant that it does not get: what is in the buffer stays there.
+		_ = control.SetWriteDeadline(time.Unix(1, 0)) // fails in tests, which have no connection
+		panic(http.ErrAbortHandler)
+	}
+	if c.r.Context().Err() != nil {
+		abandon()
+	}
+	s.writeJSON(w, http.StatusOK, "application/json", a.body, a.at)
+	if hasHungUp(c.r) {
+		abandon()
+	}
+	// A flush hands all of it to the kernel, or fails because the client's side
+	// has refused what was sent before: then it got nothing.
+	written = control.Flush() == nil
 }
 
 func (s *Server) writeJSON(w http.ResponseWriter, status int, contentType string, body any, at position) {
@@ -37,21 +74,25 @@ func (s *Server) writeJSON(w http.ResponseWriter, status int, contentType string
 	s.write(w, status, contentType, append(data, '\n'), at)
 }
 
-// write sends the whole response. The names in the map are in the form that
-// net/http gives to all of them.
+// write sends the whole response.
 func (s *Server) write(w http.ResponseWriter, status int, contentType string, body []byte, at position) {
-	if at == (position{}) {
-		at = positionOf(s.backend.Applied())
-	}
-	h := w.Header()
-	h["Content-Type"] = []string{contentType}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["Cache-Control"] = []string{"no-store"} // it was true at that index
-	h["X-Leasehold-Node"] = s.node
-	h["X-Leasehold-Term"] = []string{strconv.FormatUint(at.term, 10)}
-	h["X-Leasehold-Index"] = []string{strconv.FormatUint(at.index, 10)}
+	s.setHeader(w.Header(), contentType, at)
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
 	if _, err := w.Write(body); err != nil {
 		s.log.Debug("could not write an answer", "error", err)
 	}
+}
+
+// setHeader sets what every answer has. The names in the map are in the form that
+// net/http gives to all of them.
+func (s *Server) setHeader(h http.Header, contentType string, at position) {
+	if at == (position{}) {
+		at = positionOf(s.backend.Applied())
+	}
+	h["Content-Type"] = []string{contentType}
+	h["Cache-Control"] = []string{"no-store"} // it was true at that index
+	h["X-Leasehold-Node"] = s.node
+	h["X-Leasehold-Term"] = []string{strconv.FormatUint(at.term, 10)}
+	h["X-Leasehold-Index"] = []string{strconv.FormatUint(at.index, 10)}
 }

@@ -157,7 +157,7 @@ func TestServer_NodeCalls(t *testing.T) {
 	checkAnswer(t, s, "GET", "/readyz", "", `{"ready":true}`, "40")
 	checkAnswer(t, s, "GET", "/v1/status", "", `{"id":"n1","address":"h1:1","role":"follower","term":4,"leader":null,"cluster_id":"",`+
 		`"last_index":0,"commit_index":0,"applied_index":40,"snapshot_index":0,"state_hash":"0000000000000abc","last_contact_ms":null,`+
-		`"peers":[{"id":"n2","address":"h2:2","reachable":false,"last_heard_ms":null}],"leases":0,"waiters":0,"version":"v0","uptime_ms":0,"lab":false}`, "40")
+		`"peers":[{"id":"n2","address":"h2:2","reachable":false,"last_heard_ms":null}],"leases":0,"waiters":0,"registers":0,"version":"v0","uptime_ms":0,"lab":false}`, "40")
 	checkAnswer(t, s, "GET", "/v1/cluster", "", `{"cluster_id":"","leader":null,"members":[]}`, "40")
 	b.members = cluster.Members{ClusterID: "c1", Members: []cluster.Member{{Peer: cluster.Peer{ID: "n1", Address: "h1:1"}, Suffrage: "voter"}}}
 	checkAnswer(t, s, "GET", "/v1/cluster", "", `{"cluster_id":"c1","leader":null,"members":[{"id":"n1","address":"h1:1","suffrage":"voter"}]}`, "40")
@@ -179,6 +179,12 @@ func TestServer_Log(t *testing.T) {
 		{Index: 5, Term: 1, Command: lease.Renew{Name: "a", Holder: "h", Token: 4, Value: new("")}},
 		{Index: 6, Term: 1, Command: lease.Release{Name: "a", Holder: "h", Token: 4}},
 		{Index: 7, Term: 2, Command: lease.Expire{Name: "a", Token: 4, Renewal: 5, Term: 1}},
+		{Index: 8, Term: 2, Command: lease.Acquire{Name: "a", Holder: "h", RequestID: "r", TTL: time.Second, Wait: 2 * time.Second, LockDelay: 3 * time.Second}},
+		{Index: 9, Term: 2, Command: lease.Abandon{Name: "a", Holder: "h", RequestID: "r", Place: 8, Reason: lease.WaitOver}},
+		{Index: 10, Term: 2, Command: lease.Revoke{Name: "a", Token: 8, Reason: "stuck"}},
+		{Index: 11, Term: 2, Command: lease.Reopen{Name: "a", Token: 8}},
+		{Index: 12, Term: 2, Command: lease.Write{Register: "c", Value: "0", Token: 8, Lease: "a"}},
+		{Index: 13, Term: 2, Command: lease.Write{Register: "c"}},
 	}}
 	checkAnswer(t, s, "GET", "/v1/log?from=18446744073709551615&limit=1", "", `{"first":1,"last":9,"entries":[`+strings.Join([]string{
 		`{"index":1,"term":1,"at":"","kind":"configuration","members":[{"id":"n1","address":"h1:1","suffrage":"voter"}]}`,
@@ -188,6 +194,12 @@ func TestServer_Log(t *testing.T) {
 		`{"index":5,"term":1,"at":"","kind":"renew","name":"a","holder":"h","token":4,"value":""}`,
 		`{"index":6,"term":1,"at":"","kind":"release","name":"a","holder":"h","token":4}`,
 		`{"index":7,"term":2,"at":"","kind":"expire","name":"a","token":4,"renewal":5,"of_term":1}`,
+		`{"index":8,"term":2,"at":"","kind":"acquire","name":"a","holder":"h","request_id":"r","ttl_ms":1000,"wait_ms":2000,"lock_delay_ms":3000}`,
+		`{"index":9,"term":2,"at":"","kind":"abandon","name":"a","holder":"h","request_id":"r","place":8,"reason":"its wait was over"}`,
+		`{"index":10,"term":2,"at":"","kind":"revoke","name":"a","token":8,"reason":"stuck"}`,
+		`{"index":11,"term":2,"at":"","kind":"reopen","name":"a","token":8}`,
+		`{"index":12,"term":2,"at":"","kind":"write","token":8,"value":"0","register":"c","lease":"a"}`,
+		`{"index":13,"term":2,"at":"","kind":"write","value":"","register":"c"}`,
 	}, ",")+`]}`, "40")
 	want := []any{[]any{"log", uint64(0), 100}, []any{"log", uint64(1<<64 - 1), 1}}
 	if !reflect.DeepEqual(b.calls, want) {

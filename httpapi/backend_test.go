@@ -31,6 +31,7 @@ type fakeBackend struct {
 	view    cluster.LeaseView
 	page    cluster.LeasePage
 	views   []cluster.RequestView
+	reg     *lease.Register
 	read    cluster.Read
 	log     cluster.LogPage
 	members cluster.Members
@@ -88,6 +89,20 @@ func (b *fakeBackend) Renew(ctx context.Context, c lease.Renew) (cluster.Outcome
 
 func (b *fakeBackend) Release(ctx context.Context, c lease.Release) (cluster.Outcome, error) {
 	return b.write(ctx, c)
+}
+
+func (b *fakeBackend) Revoke(ctx context.Context, c lease.Revoke) (cluster.Outcome, error) {
+	return b.write(ctx, c)
+}
+
+func (b *fakeBackend) Write(ctx context.Context, c lease.Write) (cluster.Outcome, error) {
+	return b.write(ctx, c)
+}
+
+func (b *fakeBackend) Register(_ context.Context, name string, c cluster.Consistency) (*lease.Register, cluster.Read, error) {
+	b.called([]any{"register", name, c})
+	b.read.Consistency = c
+	return b.reg, b.read, b.err
 }
 
 func (b *fakeBackend) Lease(_ context.Context, name string, c cluster.Consistency) (cluster.LeaseView, cluster.Read, error) {

@@ -103,8 +103,5 @@ func (c *call) partOfName(param string) (string, error) {
 	if err == nil || lease.CheckName(text+"x") == nil { // "jobs/" is no name, but begins some
 		return text, nil
 	}
-	if bad, ok := errors.AsType[*lease.FieldError](err); ok {
-		return "", &lease.FieldError{Field: param, Detail: bad.Detail}
-	}
-	return "", err
+	return "", inField(param, err)
 }

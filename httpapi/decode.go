@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -25,6 +26,11 @@ func ttlBounds(shortest, longest time.Duration) bounds {
 	return bounds{"a whole number of milliseconds", uint64(ceilMillis(shortest)), uint64(longest.Milliseconds())}
 }
 
+var (
+	waitBounds      = bounds{"a whole number of milliseconds", 0, uint64(lease.MaxWait.Milliseconds())}
+	lockDelayBounds = bounds{"a whole number of milliseconds", 0, uint64(lease.MaxLockDelay.Milliseconds())}
+)
+
 func (b bounds) String() string { return fmt.Sprintf("%s from %d to %d", b.what, b.min, b.max) }
 
 // parse takes nothing but the digits of a number within the bounds, and no
@@ -43,7 +49,7 @@ func (b bounds) refuse(field, got string) error {
 }
 
 var (
-	acquireFields = fields{[]string{"name", "holder", "ttl_ms", "request_id", "value", "reclaim"}, 3}
+	acquireFields = fields{[]string{"name", "holder", "ttl_ms", "wait_ms", "request_id", "value", "lock_delay_ms", "reclaim"}, 3}
 	renewFields   = fields{[]string{"name", "holder", "token", "ttl_ms", "value"}, 3}
 	releaseFields = fields{[]string{"name", "holder", "token"}, 3}
 )
@@ -59,6 +65,10 @@ func decodeAcquire(body []byte, ttl bounds) (lease.Acquire, error) {
 			a.Holder, err = checked(o, lease.CheckHolder)
 		case "ttl_ms":
 			a.TTL, err = millis(o, ttl)
+		case "wait_ms":
+			a.Wait, err = millis(o, waitBounds)
+		case "lock_delay_ms":
+			a.LockDelay, err = millis(o, lockDelayBounds)
 		case "request_id":
 			a.RequestID, err = checked(o, lease.CheckRequestID)
 		case "value":
@@ -119,6 +129,14 @@ func checked(o *object, check func(string) error) (string, error) {
 		return "", err
 	}
 	return text, check(text)
+}
+
+// inField is a failed check of a value that stands in a field of another name.
+func inField(field string, err error) error {
+	if bad, ok := errors.AsType[*lease.FieldError](err); ok {
+		return &lease.FieldError{Field: field, Detail: bad.Detail}
+	}
+	return err
 }
 
 // millis reads a duration.

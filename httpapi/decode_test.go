@@ -25,6 +25,8 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add([]byte(` { "token" : 1 , "value" : "\u00e9\ud83d\ude00\n" , "holder" : "h" , "name":"jobs\/a","ttl_ms":100 } `))
 	f.Add([]byte(`{"name":"a","holder":"h","ttl_ms":86400000,"reclaim":false,"value":"","request_id":"r"}`))
+	f.Add([]byte(`{"value":"v","token":7,"lease":"jobs/a"}`))
+	f.Add([]byte(`{"name":"a","token":7,"reason":"stuck since noon"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		a, errA := decodeAcquire(body, defaultTTL)
 		var wa wire.AcquireRequest
@@ -51,6 +53,19 @@ func FuzzDecode(f *testing.F) {
 		var wrel wire.ReleaseRequest
 		if judge(t, body, errRel, &wrel) && (rel != lease.Release(wrel) || rel.Token == 0) {
 			t.Errorf("%q: got %+v, want %+v", body, rel, wrel)
+		}
+		rev, errRev := decodeRevoke(body)
+		var wrev wire.RevokeRequest
+		if judge(t, body, errRev, &wrev) && (rev != lease.Revoke(wrev) || rev.Token == 0 || rev.Check() != nil) {
+			t.Errorf("%q: got %+v, want %+v", body, rev, wrev)
+		}
+		w, errW := decodeWrite("a", body)
+		var ww wire.WriteRequest
+		if judge(t, body, errW, &ww) {
+			want := lease.Write{Register: "a", Value: ww.Value, Token: ww.Token, Lease: ww.Lease}
+			if w != want || w.Check() != nil {
+				t.Errorf("%q: got %+v, want %+v", body, w, want)
+			}
 		}
 	})
 }

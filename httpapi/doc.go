@@ -6,11 +6,13 @@
 //	            │ origin    │                          ▼
 //	response ◀─ one writer ◀──────────────── answer or error
 //
-// Four nouns:
+// Five nouns:
 //
 //   - a [Backend] is the node behind the API, a *cluster.Node;
 //   - a route is a path and a method, with the query parameters it knows;
 //   - a call is one request whose query is parsed and whose body is read;
+//   - a stream is an answer that goes on (GET /v1/events), guarded so that a
+//     reader who does not read costs nothing but its own connection;
 //   - a problem is what every error becomes (RFC 9457). The table in problem.go
 //     is the only place where errors meet codes and statuses.
 //

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,14 +89,20 @@ func TestServer_Names(t *testing.T) {
 			checkRefused(t, "POST", "/v1/acquire", `{"name":"`+escaped+`","holder":"h","ttl_ms":1000}`, 400, "invalid_argument", "name", "")
 			checkRefused(t, "POST", "/v1/renew", `{"name":"`+escaped+`","holder":"h","token":1}`, 400, "invalid_argument", "name", "")
 			checkRefused(t, "POST", "/v1/release", `{"name":"`+escaped+`","holder":"h","token":1}`, 400, "invalid_argument", "name", "")
+			checkRefused(t, "POST", "/v1/revoke", `{"name":"`+escaped+`","token":1,"reason":"r"}`, 400, "invalid_argument", "name", "")
 
 			everyByte := ""
 			for _, c := range []byte(name) {
 				everyByte += fmt.Sprintf("%%%02X", c)
 			}
-			checkRefused(t, "GET", "/v1/leases/"+everyByte, "", 400, "invalid_argument", "name", "")
+			inPath := []string{everyByte}
 			if !strings.ContainsAny(name, " ?#%\x00") { // the others cannot stand in a path
-				checkRefused(t, "GET", "/v1/leases/"+name, "", 400, "invalid_argument", "name", "")
+				inPath = append(inPath, name)
+			}
+			for _, path := range inPath {
+				checkRefused(t, "GET", "/v1/leases/"+path, "", 400, "invalid_argument", "name", "")
+				checkRefused(t, "GET", "/v1/registers/"+path, "", 400, "invalid_argument", "name", "")
+				checkRefused(t, "PUT", "/v1/registers/"+path, `{"value":"v"}`, 400, "invalid_argument", "name", "")
 			}
 		})
 	}
@@ -126,17 +133,21 @@ func TestServer_Names(t *testing.T) {
 // it has.
 func TestServer_Methods(t *testing.T) {
 	s := newServer(t, newFake())
+	methods := make(map[string][]string) // by pattern
+	for _, rt := range routes {
+		methods[rt.pattern] = append(methods[rt.pattern], rt.method)
+		if rt.method == "GET" {
+			methods[rt.pattern] = append(methods[rt.pattern], "HEAD")
+		}
+	}
 	for _, rt := range routes {
 		target := strings.NewReplacer("{name...}", "a", "{request_id...}", "r", "{$}", "").Replace(rt.pattern)
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "BREW"} {
-			if method == rt.method || method == "HEAD" && rt.method == "GET" {
+			if slices.Contains(methods[rt.pattern], method) {
 				continue
 			}
 			w := do(t, s, method, target, "")
-			want := rt.method
-			if want == "GET" {
-				want = "GET, HEAD"
-			}
+			want := strings.Join(slices.Sorted(slices.Values(methods[rt.pattern])), ", ")
 			if w.Code != 405 || w.Header().Get("Allow") != want {
 				t.Errorf("%s %s: got %d, Allow %q, want 405, %q", method, target, w.Code, w.Header().Get("Allow"), want)
 			}

@@ -21,7 +21,7 @@ func (s *Server) acquire(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, &acquireError{cmd.RequestID, err}
 	}
-	return answer{body: grant(out), at: positionOf(out.Result.Entry)}, nil
+	return answer{body: grant(out), at: positionOf(out.Result.Entry), answered: out.Answered}, nil
 }
 
 // requestID settles the request id of an acquire. It may stand in the body, in

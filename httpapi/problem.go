@@ -48,6 +48,7 @@ func (e *acquireError) Unwrap() error { return e.err }
 // to do next. The first row that matches counts; the last one matches all.
 var table = []row{
 	// First, since its cause may be any of the others.
+	{both(as[*writeError], as[*cluster.Unknown]), 504, "outcome_unknown", "read the register to learn it: it lists its latest writes; to repeat the request is to write again"},
 	{as[*cluster.Unknown], 504, "outcome_unknown", "repeat the request to learn it, an acquire with the same request_id"},
 
 	{as[*lease.FieldError], 400, "invalid_argument", ""},
@@ -58,12 +59,20 @@ var table = []row{
 	{is(errBodyTooLarge), 413, "body_too_large", ""},
 
 	{is(lease.ErrHeld), 409, "held", "ask again when it may be free"},
+	{is(lease.ErrCooling), 409, "cooling", "ask again when the lock delay is over"},
+	{is(cluster.ErrWaitTimeout), 409, "wait_timeout", "ask again, from the end of the queue"},
 	{is(lease.ErrNotHolder), 409, "not_holder", "give the holder that acquired it"},
+	{both(as[*revokeError], is(lease.ErrLost)), 410, "lease_lost", "nothing was revoked, look who holds the lease now"},
 	{is(lease.ErrLost), 410, "lease_lost", "stop what it protected, and acquire again for a newer token"},
 	{is(lease.ErrRequestEnded), 410, "request_ended", "acquire with a new request_id for a newer token"},
+	{as[*compactedError], 410, "compacted", "list the leases (GET /v1/leases), then resume with the index of the list as since"},
+	{is(lease.ErrStaleToken), 412, "stale_token", "nothing was written, and nothing with this token ever will be: a newer holder has written"},
+	{is(lease.ErrNotLive), 412, "stale_token", "nothing was written: whoever sent this no longer holds the lease, or never did"},
 
 	{as[*cluster.NotLeader], 307, "not_leader", "send this request there, as curl does with -L"},
+	{hasNoRoom, 429, cluster.TooManyRegisters, "nothing happened, write to one that exists"},
 	{as[*cluster.LimitError], 429, "", "nothing happened, ask again later"},
+	{both(as[*cluster.Queued], as[*cluster.Unavailable]), 503, "", ""},
 	{is(errNoHop), 503, string(cluster.NoLeader), "nothing happened, ask again"},
 	{as[*cluster.Unavailable], 503, "", "nothing happened, ask again"},
 	{is(errNotReady), 503, "not_ready", ""},
@@ -83,6 +92,16 @@ func is(target error) func(error) bool { return func(err error) bool { return er
 func as[T error](err error) bool {
 	_, ok := errors.AsType[T](err)
 	return ok
+}
+
+func both(a, b func(error) bool) func(error) bool {
+	return func(err error) bool { return a(err) && b(err) }
+}
+
+// hasNoRoom is for the one limit that no waiting gets below.
+func hasNoRoom(err error) bool {
+	e, ok := errors.AsType[*cluster.LimitError](err)
+	return ok && e.Code == cluster.TooManyRegisters
 }
 
 // retryTransient is when to ask again after what passes by itself: about as
@@ -106,14 +125,19 @@ func problem(err error) (wire.Problem, position) {
 	case http.StatusTemporaryRedirect:
 		e, _ := errors.AsType[*cluster.NotLeader](err)
 		p.Leader = nodeOf(e.Leader)
-	case http.StatusConflict, http.StatusGone:
+	case http.StatusConflict, http.StatusGone, http.StatusPreconditionFailed:
 		if e, ok := errors.AsType[*cluster.Refusal](err); ok {
 			at = positionOf(e.Result.Entry)
 			explain(&p, e)
 		}
+		if e, ok := errors.AsType[*compactedError](err); ok {
+			p.Index = e.floor
+		}
 	case http.StatusTooManyRequests:
 		e, _ := errors.AsType[*cluster.LimitError](err)
-		p.Code, p.RetryAfterMillis = e.Code, new(ceilMillis(retryTransient))
+		if p.Code == "" {
+			p.Code, p.RetryAfterMillis = e.Code, new(ceilMillis(retryTransient))
+		}
 	case http.StatusServiceUnavailable:
 		if e, ok := errors.AsType[*cluster.Unavailable](err); ok {
 			p.Code = string(e.Reason)
@@ -131,11 +155,15 @@ func problem(err error) (wire.Problem, position) {
 
 // explain adds to a problem what the log knows of a refusal.
 func explain(p *wire.Problem, e *cluster.Refusal) {
-	l := LeaseOf(cluster.LeaseView{
-		Name: e.Result.Name, Lease: e.Result.Lease, Last: e.Last, Remaining: e.Remaining,
-	})
-	l.ClusterID, l.Term, l.Index = e.ClusterID, e.Result.Entry.Term, e.Result.Entry.Index
-	p.Lease = &l
+	if reg := e.Result.Register; reg != nil {
+		p.HighestToken = reg.HighestToken
+	} else {
+		l := LeaseOf(cluster.LeaseView{
+			Name: e.Result.Name, Lease: e.Result.Lease, Last: e.Last, Remaining: e.Remaining,
+		})
+		l.ClusterID, l.Term, l.Index = e.ClusterID, e.Result.Entry.Term, e.Result.Entry.Index
+		p.Lease = &l
+	}
 	if e.RetryAfter > 0 {
 		p.RetryAfterMillis = new(ceilMillis(e.RetryAfter))
 	}
@@ -143,7 +171,7 @@ func explain(p *wire.Problem, e *cluster.Refusal) {
 	case ended != nil:
 		p.How, p.Index, p.Token = string(ended.How), ended.Index, ended.Token
 		p.Detail += " (" + whyEnded(ended) + ")"
-	case errors.Is(e, lease.ErrLost):
+	case errors.Is(e, lease.ErrLost), errors.Is(e, lease.ErrNotLive):
 		p.Detail += " (no such grant)"
 	}
 }
@@ -165,7 +193,7 @@ func (s *Server) writeProblem(w http.ResponseWriter, c *call, err error) {
 	}
 	switch p.Status {
 	case http.StatusTemporaryRedirect:
-		h.Set("Location", s.location(c.r, p.Leader.Address))
+		h.Set("Location", s.location(c, p, as[*cluster.Queued](err)))
 	case http.StatusMethodNotAllowed:
 		e, _ := errors.AsType[*methodError](err)
 		h.Set("Allow", e.allow)
@@ -181,7 +209,7 @@ func (s *Server) writeProblem(w http.ResponseWriter, c *call, err error) {
 // fro between them.
 func (s *Server) limitHops(c *call, err error) error {
 	e, ok := errors.AsType[*cluster.NotLeader](err)
-	if !ok {
+	if !ok || as[*cluster.Queued](err) { // one that waited here was in the right place
 		return err
 	}
 	if from, hopped := c.query[via]; hopped {
@@ -194,12 +222,28 @@ func (s *Server) limitHops(c *call, err error) error {
 }
 
 // location is the same request at another node, marked with the name of this one.
-func (s *Server) location(r *http.Request, address string) string {
-	query := r.URL.RawQuery
-	if query != "" {
-		query += "&"
+// A queued request takes its request id along: a client that gave it none keeps
+// its place by it.
+func (s *Server) location(c *call, p wire.Problem, queued bool) string {
+	query := withoutVia(c.r.URL.RawQuery)
+	if _, has := c.query["request_id"]; queued && !has {
+		query = append(query, "request_id="+escape(p.RequestID))
 	}
-	// A space as %20, for our own parser refuses a plus.
-	query += via + "=" + strings.ReplaceAll(url.QueryEscape(s.node[0]), "+", "%20")
-	return "http://" + address + r.URL.EscapedPath() + "?" + query
+	query = append(query, via+"="+escape(s.node[0]))
+	return "http://" + p.Leader.Address + c.r.URL.EscapedPath() + "?" + strings.Join(query, "&")
+}
+
+// escape is for a value in a query. A space is %20, for our own parser refuses a
+// plus.
+func escape(value string) string { return strings.ReplaceAll(url.QueryEscape(value), "+", "%20") }
+
+// withoutVia returns the parameters of a query as they came, but for the mark of
+// an earlier redirect.
+func withoutVia(query string) []string {
+	if query == "" {
+		return nil
+	}
+	return slices.DeleteFunc(strings.Split(query, "&"), func(param string) bool {
+		return strings.HasPrefix(param, via+"=")
+	})
 }

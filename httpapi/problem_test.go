@@ -167,6 +167,11 @@ func TestTable_EachRowIsUsed(t *testing.T) {
 	errs := []error{
 		fmt.Errorf("%w: x", errForbidden), fmt.Errorf("%w: x", errNotFound), &methodError{}, fmt.Errorf("%w: x", errBodyTimeout),
 		fmt.Errorf("%w: x", errBodyTooLarge), fmt.Errorf("%w: x", errNoHop), fmt.Errorf("%w: x", errNotReady), errPanic,
+		&writeError{&cluster.Unknown{Cause: errors.New("x")}}, lease.ErrStaleToken, lease.ErrNotLive,
+		&revokeError{lease.ErrLost}, &cluster.LimitError{Code: cluster.TooManyRegisters},
+		&compactedError{},
+		lease.ErrCooling, cluster.ErrWaitTimeout,
+		&cluster.Queued{Err: &cluster.Unavailable{}},
 	}
 	for _, tc := range errorTable {
 		errs = append(errs, tc.err)

@@ -24,27 +24,52 @@ func grant(out cluster.Outcome) wire.Grant {
 // released takes the end of the grant from the record, for a repeated release
 // stands at a later entry than the one that ended it.
 func released(cmd lease.Release, out cluster.Outcome) wire.Release {
-	index := out.Result.Entry.Index
-	if ended := out.Result.Ended; ended != nil {
-		index = ended.Index
+	return wire.Release{Name: cmd.Name, Token: cmd.Token, Index: endedAt(out.Result), Already: out.Result.Already}
+}
+
+func endedAt(r lease.Result) uint64 {
+	if r.Ended != nil {
+		return r.Ended.Index
 	}
-	return wire.Release{Name: cmd.Name, Token: cmd.Token, Index: index, Already: out.Result.Already}
+	return r.Entry.Index
 }
 
 // LeaseOf is a lease as a reader sees it, without the position of the read.
 func LeaseOf(v cluster.LeaseView) wire.Lease {
 	l := wire.Lease{Name: v.Name, State: string(v.Lease.State()), Last: lastOf(v.Last)}
-	if v.Lease.State() == lease.Free {
+	if v.Lease == nil {
 		return l
 	}
-	g := v.Lease.Grant
-	l.Holder, l.Token, l.RequestID, l.Value = g.Holder, g.Token, g.RequestID, g.Value
-	l.TTLMillis, l.Renewals = g.TTL.Milliseconds(), g.Renewals
-	l.GrantedAt, l.RenewedAt = wallTime(g.GrantedAt), wallTime(g.RenewedAt)
-	if v.Remaining >= 0 {
-		l.RemainingMillis = new(remaining(v.Remaining, g.TTL))
+	l.Waiters = v.Lease.Waiters
+	switch v.Lease.State() {
+	case lease.Held:
+		addGrant(&l, v.Lease.Grant, v.Remaining)
+	case lease.Cooling:
+		addCooldown(&l, v.Lease.Cooldown, v.Remaining)
 	}
 	return l
+}
+
+func addGrant(l *wire.Lease, g *lease.Grant, left time.Duration) {
+	l.Holder, l.Token, l.RequestID, l.Value = g.Holder, g.Token, g.RequestID, g.Value
+	l.TTLMillis, l.LockDelayMillis, l.Renewals = g.TTL.Milliseconds(), g.LockDelay.Milliseconds(), g.Renewals
+	l.GrantedAt, l.RenewedAt = wallTime(g.GrantedAt), wallTime(g.RenewedAt)
+	if left >= 0 {
+		l.RemainingMillis = new(remaining(left, g.TTL))
+	}
+}
+
+func addCooldown(l *wire.Lease, c *lease.Cooldown, left time.Duration) {
+	l.LockDelayMillis, l.CoolingSince = c.Delay.Milliseconds(), c.Since
+	if left >= 0 {
+		l.RemainingMillis = new(min(ceilMillis(left), c.Delay.Milliseconds())) // it is waited for
+	}
+	if l.Last == nil { // more grants have ended since than are remembered
+		l.Last = &wire.Last{
+			Token: c.Token, Index: c.Since, At: wallTime(c.At),
+			Why: fmt.Sprintf("it expired or was revoked at index %d; more is no longer known", c.Since),
+		}
+	}
 }
 
 // remaining is rounded down, since a client must not think that it has longer
@@ -66,7 +91,10 @@ func lastOf(e *lease.Ended) *wire.Last {
 	if e == nil {
 		return nil
 	}
-	return &wire.Last{Token: e.Token, Holder: e.Holder, How: string(e.How), Index: e.Index, Why: whyEnded(e)}
+	return &wire.Last{
+		Token: e.Token, Holder: e.Holder, How: string(e.How), Reason: e.Reason,
+		Index: e.Index, At: wallTime(e.At), Why: whyEnded(e),
+	}
 }
 
 // whyEnded says in one sentence how a grant ended.
@@ -78,6 +106,9 @@ func whyEnded(e *lease.Ended) string {
 		return fmt.Sprintf("%s did not renew it within its TTL; it expired at index %d", e.Holder, e.Index)
 	case lease.Reclaimed:
 		return fmt.Sprintf("%s asked anew and got a newer token at index %d", e.Holder, e.Index)
+	}
+	if e.How == lease.Revoked {
+		return fmt.Sprintf("an operator revoked it at index %d: %s", e.Index, e.Reason)
 	}
 	return fmt.Sprintf("it ended (%s) at index %d", e.How, e.Index)
 }
@@ -98,8 +129,11 @@ func requestOf(v cluster.RequestView) wire.Request {
 	switch {
 	case v.Grant != nil:
 		r.State, r.Token, r.Index = "granted", v.Grant.Token, v.Grant.Token
+	case v.Waiter != nil:
+		r.State, r.Index = "queued", v.Waiter.Place
 	case v.Ended != nil:
-		r.State, r.Token, r.Index, r.How = "ended", v.Ended.Token, v.Ended.Index, string(v.Ended.How)
+		r.State, r.Token, r.Index = "ended", v.Ended.Token, v.Ended.Index
+		r.How, r.Reason = string(v.Ended.How), v.Ended.Reason
 	}
 	return r
 }
@@ -114,6 +148,8 @@ func statusOf(st cluster.Status) wire.Status {
 		LastContactMillis: age(st.LastContact),
 		Peers:             make([]wire.PeerStatus, 0, len(st.Peers)),
 		Leases:            st.Leases,
+		Waiters:           st.Waiters,
+		Registers:         st.Registers,
 		Version:           st.Version,
 		UptimeMillis:      st.Uptime.Milliseconds(),
 		Waiting:           st.Waiting,
@@ -162,7 +198,7 @@ func logEntryOf(e cluster.LogEntry) wire.LogEntry {
 		w.Node = &wire.Node{ID: c.Node, Address: c.Address}
 	case lease.Acquire:
 		w.Kind, w.Name, w.Holder, w.RequestID, w.Reclaim = "acquire", c.Name, c.Holder, c.RequestID, c.Reclaim
-		w.TTLMillis = c.TTL.Milliseconds()
+		w.TTLMillis, w.WaitMillis, w.LockDelayMillis = c.TTL.Milliseconds(), c.Wait.Milliseconds(), c.LockDelay.Milliseconds()
 		if c.Value != "" {
 			w.Value = &c.Value
 		}
@@ -173,6 +209,15 @@ func logEntryOf(e cluster.LogEntry) wire.LogEntry {
 		w.Kind, w.Name, w.Holder, w.Token = "release", c.Name, c.Holder, c.Token
 	case lease.Expire:
 		w.Kind, w.Name, w.Token, w.Renewal, w.OfTerm = "expire", c.Name, c.Token, c.Renewal, c.Term
+	case lease.Reopen:
+		w.Kind, w.Name, w.Token = "reopen", c.Name, c.Token
+	case lease.Abandon:
+		w.Kind, w.Name, w.Holder, w.RequestID = "abandon", c.Name, c.Holder, c.RequestID
+		w.Place, w.Reason = c.Place, string(c.Reason)
+	case lease.Revoke:
+		w.Kind, w.Name, w.Token, w.Reason = "revoke", c.Name, c.Token, c.Reason
+	case lease.Write:
+		w.Kind, w.Register, w.Token, w.Lease, w.Value = "write", c.Register, c.Token, c.Lease, &c.Value
 	}
 	return w
 }

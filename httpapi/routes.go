@@ -23,12 +23,16 @@ type route struct {
 
 // routes of the API, in the order in which the welcome page lists them.
 var routes = []route{
-	{"POST", "/v1/acquire", []string{"request_id"}, "ask for a lease: name holder ttl_ms, optional request_id value reclaim", (*Server).acquire},
+	{"POST", "/v1/acquire", []string{"request_id"}, "ask for a lease: name holder ttl_ms, optional wait_ms request_id value lock_delay_ms reclaim", (*Server).acquire},
 	{"POST", "/v1/renew", nil, "keep it: name holder token, optional ttl_ms value", (*Server).renew},
 	{"POST", "/v1/release", nil, "give it back: name holder token", (*Server).release},
+	{"POST", "/v1/revoke", nil, "an operator takes it away: name token reason", (*Server).revoke},
 	{"GET", "/v1/leases/{name...}", []string{"consistency"}, "one lease; consistency=stale asks this node alone", (*Server).lease},
-	{"GET", "/v1/leases", []string{"prefix", "limit", "after", "consistency"}, "the leases that are held: prefix limit after consistency", (*Server).leases},
+	{"GET", "/v1/leases", []string{"prefix", "limit", "after", "consistency"}, "the leases that are held or cooling: prefix limit after consistency", (*Server).leases},
 	{"GET", "/v1/requests/{request_id...}", []string{"consistency"}, "what became of an acquire", (*Server).requests},
+	{"PUT", "/v1/registers/{name...}", nil, "write to what a token protects: value, optional token lease", (*Server).putRegister},
+	{"GET", "/v1/registers/{name...}", []string{"consistency"}, "its value and its latest writes", (*Server).getRegister},
+	{"GET", "/v1/events", []string{"since", "prefix"}, "what happens, as it happens, until you hang up: since prefix", (*Server).events},
 	{"GET", "/v1/status", nil, "this node's own view", (*Server).status},
 	{"GET", "/v1/cluster", nil, "the members", (*Server).cluster},
 	{"GET", "/v1/log", []string{"from", "limit"}, "this node's Raft log, decoded: from limit", (*Server).raftLog},
@@ -58,8 +62,9 @@ func (s *Server) register(routes []route) {
 		s.writeProblem(w, &call{r: r}, fmt.Errorf("%w: there is no %s here; GET / lists the calls", errNotFound, clip(r.URL.Path)))
 	}
 	s.mux.HandleFunc("/", notFound)
-	// Without this ServeMux would redirect it to the path with a slash.
+	// Without these ServeMux would redirect them to the paths with a slash.
 	s.mux.HandleFunc("/v1/requests", notFound)
+	s.mux.HandleFunc("/v1/registers", notFound)
 }
 
 // ServeHTTP answers one request.
@@ -83,7 +88,7 @@ func (s *Server) admit(r *http.Request) error {
 	if !isClean(path) {
 		field := "path"
 		switch {
-		case strings.HasPrefix(path, "/v1/leases/"):
+		case strings.HasPrefix(path, "/v1/leases/"), strings.HasPrefix(path, "/v1/registers/"):
 			field = "name"
 		case strings.HasPrefix(path, "/v1/requests/"):
 			field = "request_id"
@@ -94,7 +99,7 @@ func (s *Server) admit(r *http.Request) error {
 		}
 	}
 	if err := s.origins.Check(r); err != nil {
-		return fmt.Errorf("%w: a page of another origin may not change leases (%v); send the request from a program, or from a page that this node serves", errForbidden, err)
+		return fmt.Errorf("%w: a page of another origin may not change leases and registers (%v); send the request from a program, or from a page that this node serves", errForbidden, err)
 	}
 	return nil
 }
@@ -124,7 +129,7 @@ func (s *Server) serveRoute(w http.ResponseWriter, r *http.Request, methods map[
 		s.writeProblem(w, c, err)
 		return
 	}
-	s.writeAnswer(w, a)
+	s.writeAnswer(w, c, a)
 }
 
 // run takes a call through its route. A panic ends that call only: leases of

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"leasehold/cluster"
+	"leasehold/fsm"
 	"leasehold/lease"
 )
 
@@ -39,17 +40,27 @@ type Backend interface {
 	Acquire(ctx context.Context, c lease.Acquire) (cluster.Outcome, error)
 	Renew(ctx context.Context, c lease.Renew) (cluster.Outcome, error)
 	Release(ctx context.Context, c lease.Release) (cluster.Outcome, error)
+	Revoke(ctx context.Context, c lease.Revoke) (cluster.Outcome, error)
+	// Write is another write when it is repeated, unlike those above.
+	Write(ctx context.Context, c lease.Write) (cluster.Outcome, error)
 
 	// The reads of the replicated state: *cluster.NotLeader,
 	// *cluster.Unavailable, or the error of ctx.
 	Lease(ctx context.Context, name string, c cluster.Consistency) (cluster.LeaseView, cluster.Read, error)
 	Leases(ctx context.Context, q cluster.LeaseQuery, c cluster.Consistency) (cluster.LeasePage, cluster.Read, error)
 	Requests(ctx context.Context, id string, c cluster.Consistency) ([]cluster.RequestView, cluster.Read, error)
+	// Register returns nil for one that was never written to.
+	Register(ctx context.Context, name string, c cluster.Consistency) (*lease.Register, cluster.Read, error)
 
 	// What this node knows of itself. Log returns at most limit entries from
 	// index from on; its error is that of the disk.
 	Log(from uint64, limit int) (cluster.LogPage, error)
+	// Events is what its state machine has done after an index, at most limit
+	// entries of it, 1 or more.
+	Events(after uint64, limit int) fsm.EventPage
 	Applied() lease.Entry // the one that its state machine applied last
+	// Leader and term as it knows them; the leader is zero while it knows none.
+	Leader() (cluster.Peer, uint64)
 	Status() cluster.Status
 	Members() cluster.Members
 	// Ready returns nil if a leader is known and this node is caught up, else a
@@ -101,7 +112,14 @@ type Server struct {
 	origins *http.CrossOriginProtection
 	node    []string // the value of the node header, made once
 	http    *http.Server
+	streams streams
+
+	stopping context.Context // ends when Shutdown or Close begins, and with it what goes on for long
+	stop     context.CancelFunc
 }
+
+// connKey is where the context of a request has its connection.
+type connKey struct{}
 
 // New makes a server that does nothing until it is asked to.
 func New(cfg Config) (*Server, error) {
@@ -116,12 +134,14 @@ func New(cfg Config) (*Server, error) {
 		origins: http.NewCrossOriginProtection(),
 		node:    []string{cfg.Backend.ID()},
 	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.http = &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          cfg.Logger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Warn}),
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		// "OPTIONS *" is answered like any other request.
 		DisableGeneralOptionsHandler: true,
 	}
@@ -139,9 +159,11 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Shutdown stops accepting, lets the requests in flight finish, and returns when
-// none is left. When ctx ends first, it cuts them off and returns its error.
+// Shutdown stops accepting, ends the streams, lets the other requests in flight
+// finish, and returns when none is left. When ctx ends first, it cuts them off and
+// returns its error.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.stop()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		_ = s.http.Close() // the error of Shutdown says what matters
@@ -150,4 +172,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 // Close cuts off every connection at once. It may be called more than once.
-func (s *Server) Close() error { return s.http.Close() }
+func (s *Server) Close() error {
+	s.stop()
+	return s.http.Close()
+}

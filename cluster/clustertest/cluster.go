@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,8 @@ type Cluster struct {
 	ids   []string
 	peers []cluster.Peer
 	disks map[string]*Disk
+
+	mu    sync.Mutex               // guards what follows
 	nodes map[string]*cluster.Node // those that run
 	https map[string]*http.Server
 }
@@ -97,6 +100,8 @@ func (c *Cluster) TryStart(id string) (*cluster.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.nodes[id] = n
 	if c.opts.Serve != nil {
 		server := &http.Server{Handler: c.opts.Serve(n)}
@@ -111,7 +116,7 @@ func (c *Cluster) Stop(id string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := c.nodes[id].StepDown(ctx); err != nil {
+	if err := c.Node(id).StepDown(ctx); err != nil {
 		c.t.Logf("%s steps down: %v", id, err)
 	}
 	c.close(id)
@@ -142,10 +147,12 @@ func (c *Cluster) SetDisk(id string, d *Disk) { c.disks[id] = d }
 
 func (c *Cluster) close(id string) {
 	c.t.Helper()
-	n := c.nodes[id]
+	c.mu.Lock()
+	n, server := c.nodes[id], c.https[id]
 	delete(c.nodes, id)
-	if server := c.https[id]; server != nil {
-		delete(c.https, id)
+	delete(c.https, id)
+	c.mu.Unlock()
+	if server != nil {
 		server.Close()
 	}
 	if err := n.Close(); err != nil {
@@ -154,10 +161,16 @@ func (c *Cluster) close(id string) {
 }
 
 // Node returns a node that runs, nil otherwise.
-func (c *Cluster) Node(id string) *cluster.Node { return c.nodes[id] }
+func (c *Cluster) Node(id string) *cluster.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nodes[id]
+}
 
 // Running returns the ids of the nodes that run, in order.
 func (c *Cluster) Running() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var ids []string
 	for _, id := range c.ids {
 		if c.nodes[id] != nil {
@@ -179,7 +192,10 @@ func (c *Cluster) Leader(among ...string) *cluster.Node {
 			if len(among) > 0 && !slices.Contains(among, id) {
 				continue
 			}
-			n := c.nodes[id]
+			n := c.Node(id)
+			if n == nil {
+				continue // crashed meanwhile
+			}
 			if n.Status().Role == cluster.Leader && n.Ready() == nil {
 				if leader != nil {
 					return false
@@ -197,7 +213,7 @@ func (c *Cluster) Follower() *cluster.Node {
 	c.t.Helper()
 	leader := c.Leader()
 	for _, id := range c.Running() {
-		if n := c.nodes[id]; n != leader {
+		if n := c.Node(id); n != leader {
 			return n
 		}
 	}
@@ -237,7 +253,7 @@ func (c *Cluster) Until(what string, ok func() bool) {
 	for !ok() {
 		if time.Now().After(deadline) {
 			for _, id := range c.Running() {
-				c.t.Logf("%s: %+v", id, c.nodes[id].Status())
+				c.t.Logf("%s: %+v", id, c.Node(id).Status())
 			}
 			c.t.Fatalf("after 30 s still not: %s", what)
 		}

@@ -11,6 +11,12 @@ type AcquireRequest struct {
 	RequestID string `json:"request_id,omitempty"`
 	Value     string `json:"value,omitempty"`
 	Reclaim   bool   `json:"reclaim,omitempty"`
+
+	// WaitMillis is how long to wait in the queue, 0 for not at all.
+	WaitMillis int64 `json:"wait_ms,omitempty"`
+	// LockDelayMillis keeps the lease closed after the grant has expired or was
+	// revoked.
+	LockDelayMillis int64 `json:"lock_delay_ms,omitempty"`
 }
 
 // RenewRequest is the body of POST /v1/renew. A TTLMillis of 0 and a nil Value
@@ -54,14 +60,16 @@ type Release struct {
 }
 
 // Lease is a lease as a reader sees it. The fields of its grant are absent when
-// it is free.
+// nobody holds it.
 type Lease struct {
 	Name            string `json:"name"`
-	State           string `json:"state"` // "held", "free"
+	State           string `json:"state"` // "held", "cooling", "free"
 	Holder          string `json:"holder,omitempty"`
 	Token           uint64 `json:"token,omitempty"`
 	TTLMillis       int64  `json:"ttl_ms,omitempty"`
-	RemainingMillis *int64 `json:"remaining_ms,omitempty"` // leader only
+	LockDelayMillis int64  `json:"lock_delay_ms,omitempty"` // of the grant; while cooling, the one that runs
+	CoolingSince    uint64 `json:"cooling_since,omitempty"` // index of the entry that began it
+	RemainingMillis *int64 `json:"remaining_ms,omitempty"`  // of the TTL, while cooling of the lock delay; leader only
 	Value           string `json:"value,omitempty"`
 	RequestID       string `json:"request_id,omitempty"`
 	GrantedAt       string `json:"granted_at,omitempty"`
@@ -79,8 +87,10 @@ type Lease struct {
 type Last struct {
 	Token  uint64 `json:"token"`
 	Holder string `json:"holder"`
-	How    string `json:"how"`
+	How    string `json:"how"` // "released", "expired", "reclaimed", "revoked"
+	Reason string `json:"reason,omitempty"`
 	Index  uint64 `json:"index"`
+	At     string `json:"at,omitempty"`
 	Why    string `json:"why"`
 }
 
@@ -110,10 +120,11 @@ type Leases struct {
 type Request struct {
 	Name   string `json:"name"`
 	Holder string `json:"holder"`
-	State  string `json:"state"` // "granted", "ended"
-	Token  uint64 `json:"token"`
+	State  string `json:"state"` // "granted", "queued", "ended"
+	Token  uint64 `json:"token,omitempty"`
 	How    string `json:"how,omitempty"`
-	Index  uint64 `json:"index"` // of the entry that granted or ended it
+	Reason string `json:"reason,omitempty"` // of a revoke
+	Index  uint64 `json:"index"`            // of the entry that granted, queued or ended it
 }
 
 // Status answers GET /v1/status: the view of the node that was asked.
@@ -133,6 +144,7 @@ type Status struct {
 	Peers             []PeerStatus `json:"peers"`
 	Leases            int          `json:"leases"`
 	Waiters           int          `json:"waiters"`
+	Registers         int          `json:"registers"`
 	Version           string       `json:"version"`
 	UptimeMillis      int64        `json:"uptime_ms"`
 	Lab               bool         `json:"lab"`
@@ -169,22 +181,28 @@ type Log struct {
 // LogEntry is one entry of a node's Raft log, decoded. Which fields are present
 // depends on Kind.
 type LogEntry struct {
-	Index     uint64   `json:"index"`
-	Term      uint64   `json:"term"`
-	At        string   `json:"at"`
-	Kind      string   `json:"kind"`
-	Name      string   `json:"name,omitempty"`
-	Holder    string   `json:"holder,omitempty"`
-	RequestID string   `json:"request_id,omitempty"`
-	Token     uint64   `json:"token,omitempty"`
-	Renewal   uint64   `json:"renewal,omitempty"`
-	OfTerm    uint64   `json:"of_term,omitempty"` // expire: the term whose clock ran out
-	TTLMillis int64    `json:"ttl_ms,omitempty"`
-	Value     *string  `json:"value,omitempty"`
-	Reclaim   bool     `json:"reclaim,omitempty"`
-	Node      *Node    `json:"node,omitempty"`       // lead
-	ClusterID string   `json:"cluster_id,omitempty"` // lead
-	Members   []Member `json:"members,omitempty"`    // configuration
+	Index           uint64   `json:"index"`
+	Term            uint64   `json:"term"`
+	At              string   `json:"at"`
+	Kind            string   `json:"kind"`
+	Name            string   `json:"name,omitempty"`
+	Holder          string   `json:"holder,omitempty"`
+	RequestID       string   `json:"request_id,omitempty"`
+	Token           uint64   `json:"token,omitempty"`
+	Renewal         uint64   `json:"renewal,omitempty"`
+	OfTerm          uint64   `json:"of_term,omitempty"` // expire: the term whose clock ran out
+	TTLMillis       int64    `json:"ttl_ms,omitempty"`
+	WaitMillis      int64    `json:"wait_ms,omitempty"`
+	LockDelayMillis int64    `json:"lock_delay_ms,omitempty"`
+	Value           *string  `json:"value,omitempty"`
+	Reclaim         bool     `json:"reclaim,omitempty"`
+	Place           uint64   `json:"place,omitempty"`      // abandon: index of the entry that queued it
+	Reason          string   `json:"reason,omitempty"`     // abandon, revoke
+	Register        string   `json:"register,omitempty"`   // write
+	Lease           string   `json:"lease,omitempty"`      // write
+	Node            *Node    `json:"node,omitempty"`       // lead
+	ClusterID       string   `json:"cluster_id,omitempty"` // lead
+	Members         []Member `json:"members,omitempty"`    // configuration
 }
 
 // Version answers GET /version.
@@ -218,4 +236,5 @@ type Problem struct {
 	How              string `json:"how,omitempty"`
 	Index            uint64 `json:"index,omitempty"`
 	Token            uint64 `json:"token,omitempty"`
+	HighestToken     uint64 `json:"highest_token,omitempty"` // that the register has seen
 }
