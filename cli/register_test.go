@@ -36,7 +36,7 @@ func TestRun_Register(t *testing.T) {
 		{"register put config/a four --token 8 --lease jobs/a", 0, "writes         3 accepted, 1 refused\n", ""},
 		{"register put --token 1 config/a five", 1, "", "leasehold: stale_token: token is stale\n"},
 		{"register put config/a six", 0, "fenced         no: it came without a token, so nothing was checked\nhighest token  8\n", ""},
-		{"register put --json config/a -- -7", 0, `{"name":"config/a","value":"-7","index":12,"fenced":false,"verdict":"accepted",`, ""},
+		{"register put --json config/a -- -7", 0, `{"name":"config/a","value":"-7","index":12,"token":0,"lease":"","fenced":false,"verdict":"accepted",`, ""},
 		{"register get config/a", 0, "value          -7\nhighest token  8\nwrites         5 accepted, 2 refused\n", ""},
 		{"register get config/a", 0, "\nINDEX  TOKEN  LEASE   VERDICT      WHEN\n2      1      jobs/a  accepted     2h30m ago\n", ""},
 		{"register get config/a", 0, "7      1      jobs/a  not_live     2h30m ago\n", ""},
@@ -189,7 +189,7 @@ func TestRun_Requests(t *testing.T) {
 		"jobs/b  h       queued   -      9      -\n" +
 		"jobs/c  h       revoked  3      5      stuck since noon\n"
 	run(t, server, "requests", "r 1").expect(t, exitDone, table, "")
-	run(t, server, "requests", "--json", "r 1").expect(t, exitDone, `{"name":"jobs/b","holder":"h","state":"queued","index":9}`+"\n", "")
+	run(t, server, "requests", "--json", "r 1").expect(t, exitDone, `{"name":"jobs/b","holder":"h","state":"queued","token":0,"index":9}`+"\n", "")
 	known = []wire.Request{}
 	run(t, server, "requests", "r 1").expect(t, exitDone, "nothing is known of this request", "")
 	if r := run(t, server, "requests", "r 1", "--json"); r.stdout != "" || r.code != exitDone {

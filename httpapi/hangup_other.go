@@ -2,8 +2,8 @@
 
 package httpapi
 
-import "net/http"
+import "syscall"
 
 // hasHungUp leaves it to the context of the request where there is no way to ask
 // the kernel.
-func hasHungUp(*http.Request) bool { return false }
+func hasHungUp(syscall.RawConn) bool { return false }

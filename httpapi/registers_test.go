@@ -41,9 +41,9 @@ func TestServer_PutRegister(t *testing.T) {
 	checkAnswer(t, s, "PUT", "/v1/registers/config/a", `{"value":"v","token":12,"lease":"jobs/a"}`,
 		`{"name":"config/a","value":"v","index":20,"token":12,"lease":"jobs/a","fenced":true,`+state, "20")
 	checkAnswer(t, s, "PUT", "/v1/registers/config%2Fa?via=n2", ` { "token" : 18446744073709551615 , "value":"\u00e9" } `,
-		`{"name":"config/a","value":"v","index":20,"token":18446744073709551615,"fenced":true,`+state, "20")
+		`{"name":"config/a","value":"v","index":20,"token":18446744073709551615,"lease":"","fenced":true,`+state, "20")
 	checkAnswer(t, s, "PUT", "/v1/registers/config/a", `{"value":""}`,
-		`{"name":"config/a","value":"v","index":20,"fenced":false,`+state, "20")
+		`{"name":"config/a","value":"v","index":20,"token":0,"lease":"","fenced":false,`+state, "20")
 	full := strings.Repeat("v", lease.MaxValueLen)
 	do(t, s, "PUT", "/v1/registers/a", `{"value":"`+full+`"}`)
 	want := []any{
@@ -65,9 +65,9 @@ func TestServer_GetRegister(t *testing.T) {
 	const place = `"cluster_id":"c1","term":3,"index":30`
 	checkAnswer(t, s, "GET", "/v1/registers/config/a", "",
 		`{"name":"config/a","value":"v","highest_token":12,"accepted":2,"refused":1,"writes":[`+
-			`{"index":10,"verdict":"accepted","at":"2023-11-14T22:13:20.123Z"},`+
+			`{"index":10,"token":0,"lease":"","verdict":"accepted","at":"2023-11-14T22:13:20.123Z"},`+
 			`{"index":20,"token":12,"lease":"jobs/a","verdict":"accepted","at":"2023-11-14T22:13:21.000Z"},`+
-			`{"index":21,"token":9,"verdict":"stale_token","at":"2023-11-14T22:13:22.000Z"}],`+place+`}`, "30")
+			`{"index":21,"token":9,"lease":"","verdict":"stale_token","at":"2023-11-14T22:13:22.000Z"}],`+place+`}`, "30")
 	b.reg = nil
 	b.read.Leader, b.read.LastContact = cluster.Peer{}, -1
 	const never = `{"name":"b","value":"","highest_token":0,"accepted":0,"refused":0,"writes":[],`
@@ -158,10 +158,10 @@ func TestServer_PutRegister_Errors(t *testing.T) {
 // A redirected write stays a PUT with its body, as curl -L and Go's client see it.
 func TestServer_PutRegister_RedirectIsFollowed(t *testing.T) {
 	leader, follower := newRegisterFake(), newRegisterFake()
-	to := httptest.NewServer(newServer(t, leader))
+	to := httptest.NewServer(newServer(t, leader).http.Handler)
 	defer to.Close()
 	follower.err = &cluster.NotLeader{Leader: cluster.Peer{ID: "n2", Address: to.Listener.Addr().String()}}
-	from := httptest.NewServer(newServer(t, follower))
+	from := httptest.NewServer(newServer(t, follower).http.Handler)
 	defer from.Close()
 	req, err := http.NewRequest("PUT", from.URL+"/v1/registers/config/a", strings.NewReader(`{"value":"v","token":9}`))
 	if err != nil {

@@ -91,6 +91,6 @@ func TestServer_Requests_QueuedAndRevoked(t *testing.T) {
 		{Name: "jobs/b", Holder: "g", Ended: &lease.Ended{Name: "jobs/b", Token: 9, Holder: "g", How: lease.Revoked, Reason: "stuck", Index: 11}},
 	}
 	checkAnswer(t, newServer(t, b), "GET", "/v1/requests/r1", "",
-		`[{"name":"jobs/a","holder":"h","state":"queued","index":17},`+
+		`[{"name":"jobs/a","holder":"h","state":"queued","token":0,"index":17},`+
 			`{"name":"jobs/b","holder":"g","state":"ended","token":9,"how":"revoked","reason":"stuck","index":11}]`, "30")
 }

@@ -96,8 +96,8 @@ func (s *Server) writeStream(w http.ResponseWriter, r *http.Request, a answer) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	if conn, ok := r.Context().Value(connKey{}).(interface{ SetWriteBuffer(bytes int) error }); ok {
-		_ = conn.SetWriteBuffer(sendBuffer) // it is merely better with it
+	if conn, ok := r.Context().Value(connKey{}).(*clientConn); ok {
+		conn.limitBuffer(sendBuffer)
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

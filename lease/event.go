@@ -133,19 +133,13 @@ func (e Event) whyRefused() string {
 	case ErrNotHolder:
 		return fmt.Sprintf("token %d is live but %s does not hold it", e.Token, e.Holder)
 	case ErrLost:
-		if e.Other == 0 {
-			return fmt.Sprintf("token %d is no live grant of this lease, nor among the last %d that ended", e.Token, EndedKept)
-		}
-		return fmt.Sprintf("the grant of token %d ended at index %d", e.Token, e.Other)
+		return e.whyNotLive("this lease")
 	case ErrRequestEnded:
 		return fmt.Sprintf("the grant that this request made ended at index %d", e.Other)
 	case ErrStaleToken:
 		return fmt.Sprintf("token %d came after token %d had been seen", e.Token, e.Other)
 	case ErrNotLive:
-		if e.Other == 0 {
-			return fmt.Sprintf("token %d is no live grant of the lease, nor among the last %d that ended", e.Token, EndedKept)
-		}
-		return fmt.Sprintf("the grant of token %d ended at index %d", e.Token, e.Other)
+		return e.whyNotLive("the lease")
 	case ErrNotCooling:
 		return fmt.Sprintf("no lock delay of token %d runs", e.Token)
 	case ErrNotQueued:
@@ -159,4 +153,14 @@ func (e Event) whyRefused() string {
 		return fmt.Sprintf("token %d has its full TTL again since index %d, where another leader took over", e.Token, e.Other)
 	}
 	return ""
+}
+
+func (e Event) whyNotLive(of string) string {
+	switch {
+	case e.Other != 0:
+		return fmt.Sprintf("the grant of token %d ended at index %d", e.Token, e.Other)
+	case e.Token >= e.Index:
+		return fmt.Sprintf("no grant can have token %d: the log has only come to index %d", e.Token, e.Index)
+	}
+	return fmt.Sprintf("token %d is no live grant of %s, nor among the last %d that ended", e.Token, of, EndedKept)
 }

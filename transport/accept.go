@@ -16,8 +16,11 @@ const (
 	// patience is how long a connection may take to say what it is, a peer to
 	// read an answer, and a listener to accept what is ready for it.
 	patience = 10 * time.Second
-	// maxUndecided bounds the connections that have not said what they are.
+	// maxUndecided bounds the connections that have not said what they are, though
+	// each has at least honestDelay: when thousands come at once, a busy machine
+	// needs a moment to read what they have said long ago.
 	maxUndecided = 1024
+	honestDelay  = time.Second
 
 	minAcceptPause = 5 * time.Millisecond
 	maxAcceptPause = time.Second

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"syscall"
+	"time"
 )
 
 // conn is a connection that ends with its transport, if not before.
@@ -18,6 +19,7 @@ type conn struct {
 	// place in the list of undecided connections, nil when not there. Guarded by
 	// the transport's mutex.
 	place *list.Element
+	since time.Time // it came in
 }
 
 func (c *conn) Read(p []byte) (int, error) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -153,7 +154,8 @@ func (t *Transport) dialled(raw net.Conn) (*conn, error) {
 //
 // Of too many undecided connections the oldest goes: an honest client speaks at
 // once, so it is the least likely to be one. Closing the newest instead would
-// let 1,024 silent connections keep everybody out.
+// let 1,024 silent connections keep everybody out. One that has only just come is
+// not closed: it may have spoken, and nobody has listened yet.
 func (t *Transport) arrived(raw net.Conn, f func(*conn)) (crowded bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,12 +163,15 @@ func (t *Transport) arrived(raw net.Conn, f func(*conn)) (crowded bool) {
 		raw.Close()
 		return false
 	}
-	if crowded = t.undecided.Len() >= maxUndecided; crowded {
+	now := time.Now()
+	if t.undecided.Len() >= maxUndecided {
 		oldest := t.undecided.Front().Value.(*conn)
-		t.decidedLocked(oldest)
-		oldest.Conn.Close() // its own goroutine notices and does the rest
+		if crowded = now.Sub(oldest.since) >= honestDelay; crowded {
+			t.decidedLocked(oldest)
+			oldest.Conn.Close() // its own goroutine notices and does the rest
+		}
 	}
-	c := &conn{Conn: raw, transport: t}
+	c := &conn{Conn: raw, transport: t, since: now}
 	c.place = t.undecided.PushBack(c)
 	t.conns[c] = struct{}{}
 	t.wg.Go(func() { f(c) })

@@ -12,9 +12,9 @@ type WriteRequest struct {
 type Write struct {
 	Name         string `json:"name"`
 	Value        string `json:"value"`
-	Index        uint64 `json:"index"` // of the entry that wrote it
-	Token        uint64 `json:"token,omitempty"`
-	Lease        string `json:"lease,omitempty"`
+	Index        uint64 `json:"index"`   // of the entry that wrote it
+	Token        uint64 `json:"token"`   // 0 if it had none
+	Lease        string `json:"lease"`   // empty if it named none
 	Fenced       bool   `json:"fenced"`  // it came with a token
 	Verdict      string `json:"verdict"` // "accepted"
 	HighestToken uint64 `json:"highest_token"`
@@ -41,9 +41,9 @@ type Register struct {
 
 // RegisterWrite is one attempt to write to a register.
 type RegisterWrite struct {
-	Index   uint64 `json:"index"` // of its entry
-	Token   uint64 `json:"token,omitempty"`
-	Lease   string `json:"lease,omitempty"`
+	Index   uint64 `json:"index"`   // of its entry
+	Token   uint64 `json:"token"`   // 0 if it had none
+	Lease   string `json:"lease"`   // empty if it named none
 	Verdict string `json:"verdict"` // "accepted", "stale_token", "not_live"
 	At      string `json:"at"`
 }

@@ -121,7 +121,7 @@ type Request struct {
 	Name   string `json:"name"`
 	Holder string `json:"holder"`
 	State  string `json:"state"` // "granted", "queued", "ended"
-	Token  uint64 `json:"token,omitempty"`
+	Token  uint64 `json:"token"` // 0 while it is queued
 	How    string `json:"how,omitempty"`
 	Reason string `json:"reason,omitempty"` // of a revoke
 	Index  uint64 `json:"index"`            // of the entry that granted, queued or ended it

@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"errors"
+	"net"
+	"sync/atomic"
+	"syscall"
+)
+
+// connKey is where the context of a request has its connection, a *clientConn.
+type connKey struct{}
+
+// clientConn is the connection of a client. It can be told to look, in the last
+// moment before it sends something, whether the client still listens.
+type clientConn struct {
+	net.Conn
+	raw    syscall.RawConn // nil where there is no kernel to ask
+	ifHere atomic.Bool
+}
+
+var errHungUp = errors.New("the client has hung up")
+
+// clientListener makes its connections clientConns.
+type clientListener struct{ net.Listener }
+
+func (l clientListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &clientConn{Conn: conn}
+	if asker, ok := conn.(syscall.Conn); ok {
+		c.raw, _ = asker.SyscallConn() // without it the context of a request must do
+	}
+	return c, nil
+}
+
+// Write sends p whole or, in the mode that sendIfHere sets, fails without having
+// sent anything if the client has hung up.
+func (c *clientConn) Write(p []byte) (int, error) {
+	if c.ifHere.Load() && c.raw != nil && hasHungUp(c.raw) {
+		return 0, errHungUp
+	}
+	return c.Conn.Write(p)
+}
+
+// sendIfHere sets the mode of Write until restore is called.
+func (c *clientConn) sendIfHere() (restore func()) {
+	c.ifHere.Store(true)
+	return func() { c.ifHere.Store(false) }
+}
+
+// CloseWrite is there for net/http, which ends a connection with it so that the
+// client can still read the answer.
+func (c *clientConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// limitBuffer bounds what waits in the kernel. Without it a client that does not
+// read is merely noticed later.
+func (c *clientConn) limitBuffer(bytes int) {
+	if sized, ok := c.Conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
+		_ = sized.SetWriteBuffer(bytes)
+	}
+}
