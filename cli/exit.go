@@ -46,6 +46,12 @@ type signalError struct{ signal syscall.Signal }
 
 func (e *signalError) Error() string { return "ended by signal: " + e.signal.String() }
 
+// enoughError ends a command that goes on until it is stopped.
+type enoughError struct{ cause error }
+
+func (e *enoughError) Error() string { return e.cause.Error() }
+func (e *enoughError) Unwrap() error { return e.cause }
+
 // exitCode gives the exit code for the error that a command returned.
 func exitCode(err error) int {
 	var signalled *signalError
@@ -74,6 +80,10 @@ func exitCode(err error) int {
 
 // report writes an error for a person to read.
 func (p *program) report(err error) {
+	var enough *enoughError
+	if errors.As(err, &enough) {
+		return // whoever reads this has stopped it, and there is nothing else to tell
+	}
 	var usage *usageError
 	if errors.As(err, &usage) {
 		name := "leasehold"

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,9 @@ func (p *program) watch(c *urfave.Context, f *watchFlags) error {
 	options := client.WatchOptions{Prefix: f.prefix, Since: f.since.given, Moved: p.moved}
 	columns := eventColumns{w: p.stdout, widths: [6]int{12, 5, 9, 12, 8, 5}}
 	for ev, err := range cl.Watch(c.Context, options) {
+		if stopped := context.Cause(c.Context); stopped != nil {
+			return &enoughError{stopped}
+		}
 		if err != nil {
 			return err
 		}

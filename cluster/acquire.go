@@ -164,9 +164,9 @@ func (n *Node) checkRoom(c lease.Acquire) error {
 	})
 	switch {
 	case full:
-		return &LimitError{"too_many_leases", fmt.Sprintf("%d leases are in use and this server allows no more; nothing happened", n.cfg.MaxLeases)}
+		return &LimitError{"too_many_leases", fmt.Sprintf("%d leases are in use and this server allows no more", n.cfg.MaxLeases)}
 	case crowded:
-		return &LimitError{"too_many_waiters", fmt.Sprintf("%d requests wait for %s and this server allows no more; nothing happened", n.cfg.MaxWaiters, c.Name)}
+		return &LimitError{"too_many_waiters", fmt.Sprintf("%d requests wait for %s and this server allows no more", n.cfg.MaxWaiters, c.Name)}
 	}
 	return nil
 }

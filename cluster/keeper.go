@@ -135,6 +135,9 @@ func (k *keeper) begin(term uint64, state *lease.Snapshot) {
 
 // observe follows the state machine: it is called for every entry.
 func (k *keeper) observe(r lease.Result) {
+	for _, one := range r.Each {
+		k.observe(one)
+	}
 	if r.Name == "" {
 		return
 	}

@@ -190,7 +190,7 @@ func (n *Node) observe(r lease.Result) {
 	if l := n.leading.Load(); l != nil {
 		l.keeper.observe(r)
 	}
-	if r.Name == "" && r.Register == nil { // a Lead: it may have named the cluster
+	if r.Name == "" && r.Register == nil && r.Each == nil { // a Lead: it may have named the cluster
 		n.restored()
 	}
 }

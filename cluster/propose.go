@@ -202,14 +202,14 @@ func (n *Node) elsewhere() error {
 }
 
 func (n *Node) transferring() *Unavailable {
-	return &Unavailable{Transferring, fmt.Sprintf("%s is handing its leadership over; nothing happened, try again", n.cfg.ID)}
+	return &Unavailable{Transferring, fmt.Sprintf("%s is handing its leadership over", n.cfg.ID)}
 }
 
 func (n *Node) noLeader() *Unavailable {
 	if waiting := n.waitingFor(); waiting != "" {
 		return &Unavailable{NoLeader, "there is no cluster yet: " + waiting}
 	}
-	return &Unavailable{NoLeader, "no leader is known, an election is under way; nothing happened, try again"}
+	return &Unavailable{NoLeader, "no leader is known, an election is under way"}
 }
 
 // noQuorum says which voters this node reaches, if they are too few.

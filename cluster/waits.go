@@ -164,6 +164,9 @@ func (k *keeper) expectLocked(waiter *lease.Waiter, now time.Duration) {
 // observeWaitsLocked follows what an entry did to those who wait.
 func (k *keeper) observeWaitsLocked(r lease.Result, now time.Duration) {
 	for _, ev := range r.Events {
+		if ev.Kind != lease.KindQueued && ev.Kind != lease.KindGranted && ev.Kind != lease.KindAbandoned {
+			continue // most entries are renewals, and this is Raft's thread
+		}
 		key := requestKey{ev.Name, ev.Holder, ev.RequestID}
 		w := k.waits[key]
 		switch {

@@ -9,35 +9,6 @@ import (
 	"leasehold/lease"
 )
 
-// Renew keeps a grant alive.
-func (n *Node) Renew(ctx context.Context, c lease.Renew) (Outcome, error) {
-	if c.TTL != 0 {
-		if err := n.checkTTL(c.TTL); err != nil {
-			return Outcome{}, err
-		}
-	}
-	if c.Value != nil {
-		if err := lease.CheckValue(*c.Value); err != nil {
-			return Outcome{}, err
-		}
-	}
-	ctx, cancel := inTime(ctx)
-	defer cancel()
-	l, err := n.serve(ctx)
-	if err != nil {
-		return Outcome{}, err
-	}
-	// From here on the expiry of the grant waits for this renewal. Only its
-	// holder can make it wait: others could keep a lease alive by asking in vain.
-	known := func() {}
-	n.machine.View(func(t *lease.Table) {
-		if g := t.Get(c.Name).Live(c.Token); g != nil && g.Holder == c.Holder {
-			known = l.keeper.renewing(c.Name, c.Token)
-		}
-	})
-	return l.write(ctx, c, known)
-}
-
 // Release gives a lease back.
 func (n *Node) Release(ctx context.Context, c lease.Release) (Outcome, error) {
 	ctx, cancel := inTime(ctx)

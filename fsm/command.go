@@ -30,12 +30,14 @@ const (
 	kindAbandon
 	kindRevoke
 	kindWrite
+	kindRenewMany
 )
 
 var kindNames = map[kind]string{
 	kindLead: "lead", kindAcquire: "acquire", kindRenew: "renew",
 	kindRelease: "release", kindExpire: "expire", kindReopen: "reopen",
 	kindAbandon: "abandon", kindRevoke: "revoke", kindWrite: "write",
+	kindRenewMany: "renew-many",
 }
 
 // UnknownCommandError: an entry holds a command that this version of leasehold
@@ -79,6 +81,14 @@ func EncodeCommand(c lease.Command) []byte {
 		w.flag(c.Value != nil)
 		if c.Value != nil {
 			w.str(*c.Value)
+		}
+	case lease.RenewMany:
+		head(kindRenewMany)
+		w.str(c.Holder)
+		w.num(uint64(len(c.Renewals)))
+		for _, one := range c.Renewals {
+			w.str(one.Name)
+			w.num(one.Token)
 		}
 	case lease.Release:
 		head(kindRelease)
@@ -147,6 +157,12 @@ func DecodeCommand(data []byte) (lease.Command, error) {
 			renew.Value = &value
 		}
 		c = renew
+	case kindRenewMany:
+		many := lease.RenewMany{Holder: r.str()}
+		for n := r.num(); n > 0 && !r.bad; n-- {
+			many.Renewals = append(many.Renewals, lease.Renewal{Name: r.str(), Token: r.num()})
+		}
+		c = many
 	case kindRelease:
 		c = lease.Release{Name: r.str(), Holder: r.str(), Token: r.num()}
 	case kindExpire:

@@ -24,7 +24,7 @@ var millis = rapid.Custom(func(t *rapid.T) time.Duration {
 var anyCommand = rapid.Custom(func(t *rapid.T) lease.Command {
 	text := func(label string) string { return rapid.String().Draw(t, label) }
 	number := func(label string) uint64 { return rapid.Uint64().Draw(t, label) }
-	switch rapid.IntRange(1, 9).Draw(t, "kind") {
+	switch rapid.IntRange(1, 10).Draw(t, "kind") {
 	case 1:
 		return lease.Lead{Node: text("node"), Address: text("address"), ClusterID: text("cluster")}
 	case 2:
@@ -51,6 +51,12 @@ var anyCommand = rapid.Custom(func(t *rapid.T) lease.Command {
 			Name: text("name"), Holder: text("holder"), RequestID: text("request"),
 			Place: number("place"), Reason: lease.Reason(text("reason")),
 		}
+	case 10:
+		many := lease.RenewMany{Holder: text("holder")}
+		for range rapid.IntRange(0, 5).Draw(t, "renewals") {
+			many.Renewals = append(many.Renewals, lease.Renewal{Name: text("name"), Token: number("token")})
+		}
+		return many
 	case 8:
 		return lease.Revoke{Name: text("name"), Token: number("token"), Reason: text("reason")}
 	default:
@@ -171,7 +177,7 @@ func TestDecodeCommand_Malformed(t *testing.T) {
 // told apart from damage, and named.
 func TestDecodeCommand_Unknown(t *testing.T) {
 	whole := fsm.EncodeCommand(lease.Release{Name: "a", Holder: "h", Token: 1})
-	for _, head := range [][2]byte{{2, 0}, {2, 10}, {2, 255}, {0, 1}, {1, 1}, {1, 4}, {3, 1}, {255, 255}} {
+	for _, head := range [][2]byte{{2, 0}, {2, 11}, {2, 255}, {0, 1}, {1, 1}, {1, 4}, {3, 1}, {255, 255}} {
 		data := bytes.Clone(whole)
 		data[0], data[1] = head[0], head[1]
 		_, err := fsm.DecodeCommand(data)

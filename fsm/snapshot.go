@@ -282,7 +282,12 @@ func takeRegister(f *reader) *lease.Register {
 		Name: f.str(), Value: f.str(),
 		HighestToken: f.num(), Accepted: f.num(), Refused: f.num(),
 	}
-	for range min(f.num(), lease.WritesKept) { // more than that is bytes left over
+	writes := f.num()
+	if writes > lease.WritesKept {
+		f.bad = true
+		return reg
+	}
+	for range writes {
 		reg.Writes = append(reg.Writes, lease.RegisterWrite{
 			Index: f.num(), At: int64(f.num()), Token: f.num(), Lease: f.str(), Verdict: lease.Verdict(f.str()),
 		})

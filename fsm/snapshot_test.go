@@ -284,7 +284,7 @@ func TestSnapshot_RoundTrip_LargestRecords(t *testing.T) {
 }
 
 // A register that keeps 16 writes is where a wrong count could be taken for the
-// end of them. Whatever one bit is wrong, it never makes another state.
+// end of them. Whatever one bit is wrong, it is noticed.
 func TestReadSnapshot_FlippedBit_FullRegister(t *testing.T) {
 	h := history{}
 	h.next.Term = 1
@@ -296,8 +296,8 @@ func TestReadSnapshot_FlippedBit_FullRegister(t *testing.T) {
 		for bit := range 8 {
 			damaged := bytes.Clone(whole)
 			damaged[i] ^= 1 << bit
-			if table, err := fsm.ReadSnapshot(bytes.NewReader(damaged)); err == nil {
-				same(t, table, &h.table)
+			if _, err := fsm.ReadSnapshot(bytes.NewReader(damaged)); err == nil {
+				t.Errorf("bit %d of byte %d is wrong, and the snapshot is taken", bit, i)
 			}
 		}
 	}

@@ -1,10 +1,10 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"time"
 
 	"leasehold/lease"
 )
@@ -12,9 +12,12 @@ import (
 // answer is what a handler has to say when all went well.
 type answer struct {
 	body   any                 // marshalled to JSON, or
-	text   string              // plain text, or
+	text   string              // of contentType, plain if that is empty, or
 	stream func(*stream) error // goes on until this returns
 	at     position
+
+	contentType string // of text
+
 	// answered, if set, is told whether the client can have got the answer.
 	answered func(written bool)
 }
@@ -35,7 +38,7 @@ func (s *Server) writeAnswer(w http.ResponseWriter, c *call, a answer) {
 		return
 	}
 	if a.body == nil {
-		s.write(w, http.StatusOK, "text/plain; charset=utf-8", []byte(a.text), a.at)
+		s.write(w, http.StatusOK, cmp.Or(a.contentType, "text/plain; charset=utf-8"), []byte(a.text), a.at)
 		return
 	}
 	s.writeJSON(w, http.StatusOK, "application/json", a.body, a.at)
@@ -43,27 +46,22 @@ func (s *Server) writeAnswer(w http.ResponseWriter, c *call, a answer) {
 
 // writeToTheLiving writes an answer that counts only if the client is there to
 // get it. Once it is on its way it cannot be called back, so whether the client is
-// there is asked as late as can be: between filling the buffer and the flush.
+// there is asked by the connection itself, right before it sends.
 func (s *Server) writeToTheLiving(w http.ResponseWriter, c *call, a answer) {
 	written := false
 	defer func() { a.answered(written) }()
-	control := http.NewResponseController(w)
-	abandon := func() {
-		// A client that has closed only its own direction must not be told of a
-		// grant that it does not get: what is in the buffer stays there.
-		_ = control.SetWriteDeadline(time.Unix(1, 0)) // fails in tests, which have no connection
-		panic(http.ErrAbortHandler)
+	if conn, ok := c.r.Context().Value(connKey{}).(*clientConn); ok {
+		defer conn.sendIfHere()()
 	}
 	if c.r.Context().Err() != nil {
-		abandon()
+		panic(http.ErrAbortHandler)
 	}
 	s.writeJSON(w, http.StatusOK, "application/json", a.body, a.at)
-	if hasHungUp(c.r) {
-		abandon()
+	// A flush hands all of it to the kernel, or fails because the client's side is
+	// closed, or has refused what was sent before: then it got nothing.
+	if written = http.NewResponseController(w).Flush() == nil; !written {
+		panic(http.ErrAbortHandler)
 	}
-	// A flush hands all of it to the kernel, or fails because the client's side
-	// has refused what was sent before: then it got nothing.
-	written = control.Flush() == nil
 }
 
 func (s *Server) writeJSON(w http.ResponseWriter, status int, contentType string, body any, at position) {

@@ -28,6 +28,7 @@ type fakeBackend struct {
 
 	err     error // of every call that can fail
 	outcome cluster.Outcome
+	renewed []cluster.Renewed // of RenewMany; nil: each is outcome
 	view    cluster.LeaseView
 	page    cluster.LeasePage
 	views   []cluster.RequestView
@@ -87,6 +88,17 @@ func (b *fakeBackend) Renew(ctx context.Context, c lease.Renew) (cluster.Outcome
 	return b.write(ctx, c)
 }
 
+func (b *fakeBackend) RenewMany(ctx context.Context, c lease.RenewMany) (lease.Entry, []cluster.Renewed, error) {
+	out, err := b.write(ctx, c)
+	each := b.renewed
+	if each == nil {
+		for range c.Renewals {
+			each = append(each, cluster.Renewed{Outcome: out})
+		}
+	}
+	return out.Result.Entry, each, err
+}
+
 func (b *fakeBackend) Release(ctx context.Context, c lease.Release) (cluster.Outcome, error) {
 	return b.write(ctx, c)
 }
@@ -143,7 +155,8 @@ func (b *fakeBackend) Status() cluster.Status {
 func (b *fakeBackend) Members() cluster.Members { return b.members }
 func (b *fakeBackend) Ready() error             { return b.err }
 
-// newServer makes a server with the default bounds whose log goes to the test.
+// newServer makes a server with the default bounds whose log goes to the test and
+// whose answers are held against the description of the API.
 func newServer(t testing.TB, b Backend) *Server {
 	t.Helper()
 	cfg := DefaultConfig()
@@ -152,6 +165,9 @@ func newServer(t testing.TB, b Backend) *Server {
 	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, bench := t.(*testing.B); !bench {
+		s.http.Handler = witness{t, s}
 	}
 	return s
 }
@@ -177,7 +193,7 @@ func do(t testing.TB, s *Server, method, target, body string) *httptest.Response
 
 func recorded(s *Server, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
+	s.http.Handler.ServeHTTP(w, r)
 	return w
 }
 

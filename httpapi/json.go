@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,9 +11,9 @@ import (
 	"leasehold/lease"
 )
 
-// object reads one flat JSON object whose members are strings, integers and
-// booleans: all that requests consist of. It keeps no stack, since it refuses a
-// nested value at its first byte, so depth is no attack.
+// object reads one JSON object whose members are strings, integers, booleans and
+// lists of flat objects: all that requests consist of. It keeps no stack, since it
+// refuses any other nested value at its first byte, so depth is no attack.
 //
 // encoding/json cannot be told to be strict about the case of names, about
 // duplicates, null and broken text, and passing over the body again to find
@@ -40,12 +41,20 @@ func readObject(data []byte, known fields, member func(o *object, name string) e
 	if !o.take('{') {
 		return o.refuse("must be one JSON object with the fields %s", known)
 	}
-	seen, err := o.members(known, member)
-	if err != nil {
+	if err := o.members(known, func(name string) error { return member(o, name) }); err != nil {
 		return err
 	}
 	if o.space(); o.pos != len(data) {
 		return o.refuse("goes on after the end of the JSON object, at byte %d", o.pos)
+	}
+	return nil
+}
+
+// members reads up to the closing brace.
+func (o *object) members(known fields, member func(string) error) error {
+	seen, err := o.pairs(known, member)
+	if err != nil {
+		return err
 	}
 	for i, name := range known.names[:known.required] {
 		if seen&(1<<i) == 0 {
@@ -55,8 +64,52 @@ func readObject(data []byte, known fields, member func(o *object, name string) e
 	return nil
 }
 
-// members reads up to the closing brace. Bit i of seen stands for name i.
-func (o *object) members(known fields, member func(*object, string) error) (seen uint64, err error) {
+// list reads a list of 1 to most flat objects. For each of them next gives what
+// reads its members. The fields in errors are like "renewals[3].token".
+func (o *object) list(most int, known fields, next func() func(string) error) error {
+	list := o.field
+	if !o.take('[') {
+		return o.wrongType(fmt.Sprintf("a list of 1 to %d objects", most))
+	}
+	for i := 0; ; i++ {
+		o.space()
+		switch {
+		case i == 0 && o.take(']'):
+			return o.refuse("is empty; it must have 1 to %d objects", most)
+		case i == most:
+			return o.refuse("has more than %d objects", most)
+		}
+		o.field = fmt.Sprintf("%s[%d]", list, i)
+		if !o.take('{') {
+			return o.wrongType("an object with the fields " + known.String())
+		}
+		place := o.field
+		if err := o.members(known, next()); err != nil {
+			return within(place, err)
+		}
+		o.field = list
+		o.space()
+		if o.take(']') {
+			return nil
+		}
+		if !o.take(',') {
+			return o.broken("a comma or a closing bracket is missing")
+		}
+	}
+}
+
+// within is an error of a member of an object that is itself a part of another.
+func within(place string, err error) error {
+	bad, ok := errors.AsType[*lease.FieldError](err)
+	if !ok || bad.Field == "body" {
+		return err
+	}
+	return &lease.FieldError{Field: place + "." + bad.Field, Detail: bad.Detail}
+}
+
+// pairs reads names and values up to the closing brace. Bit i of seen stands for
+// name i.
+func (o *object) pairs(known fields, member func(string) error) (seen uint64, err error) {
 	if o.space(); o.take('}') {
 		return 0, nil
 	}
@@ -72,7 +125,7 @@ func (o *object) members(known fields, member func(*object, string) error) (seen
 		seen |= 1 << i
 
 		o.field = name
-		if err := member(o, name); err != nil {
+		if err := member(name); err != nil {
 			return 0, err
 		}
 		o.field = "body"

@@ -73,9 +73,9 @@ var table = []row{
 	{hasNoRoom, 429, cluster.TooManyRegisters, "nothing happened, write to one that exists"},
 	{as[*cluster.LimitError], 429, "", "nothing happened, ask again later"},
 	{both(as[*cluster.Queued], as[*cluster.Unavailable]), 503, "", ""},
+	{is(errNotReady), 503, "not_ready", ""}, // whatever the cause
 	{is(errNoHop), 503, string(cluster.NoLeader), "nothing happened, ask again"},
 	{as[*cluster.Unavailable], 503, "", "nothing happened, ask again"},
-	{is(errNotReady), 503, "not_ready", ""},
 
 	{func(error) bool { return true }, 500, "internal", ""},
 }
@@ -139,7 +139,7 @@ func problem(err error) (wire.Problem, position) {
 			p.Code, p.RetryAfterMillis = e.Code, new(ceilMillis(retryTransient))
 		}
 	case http.StatusServiceUnavailable:
-		if e, ok := errors.AsType[*cluster.Unavailable](err); ok {
+		if e, ok := errors.AsType[*cluster.Unavailable](err); ok && p.Code == "" {
 			p.Code = string(e.Reason)
 		}
 		p.RetryAfterMillis = new(ceilMillis(retryTransient))

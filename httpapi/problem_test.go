@@ -227,10 +227,10 @@ func TestServer_Redirect(t *testing.T) {
 // curl -L and Go's client both repeat a POST with its body at the new address.
 func TestServer_RedirectIsFollowed(t *testing.T) {
 	leader, follower := newFake(), newFake()
-	to := httptest.NewServer(newServer(t, leader))
+	to := httptest.NewServer(newServer(t, leader).http.Handler)
 	defer to.Close()
 	follower.err = &cluster.NotLeader{Leader: cluster.Peer{ID: "n2", Address: to.Listener.Addr().String()}}
-	from := httptest.NewServer(newServer(t, follower))
+	from := httptest.NewServer(newServer(t, follower).http.Handler)
 	defer from.Close()
 
 	resp, err := http.Post(from.URL+"/v1/renew", "", strings.NewReader(`{"name":"a","holder":"h","token":1}`))
@@ -305,7 +305,7 @@ func TestServer_Panic(t *testing.T) {
 
 // HEAD is GET without the body.
 func TestServer_Head(t *testing.T) {
-	srv := httptest.NewServer(newServer(t, newFake()))
+	srv := httptest.NewServer(newServer(t, newFake()).http.Handler)
 	defer srv.Close()
 	for _, path := range []string{"/v1/leases/jobs/a", "/v1/status", "/", "/nope"} {
 		get, err := http.Get(srv.URL + path)

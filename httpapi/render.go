@@ -205,6 +205,11 @@ func logEntryOf(e cluster.LogEntry) wire.LogEntry {
 	case lease.Renew:
 		w.Kind, w.Name, w.Holder, w.Token = "renew", c.Name, c.Holder, c.Token
 		w.TTLMillis, w.Value = c.TTL.Milliseconds(), c.Value
+	case lease.RenewMany:
+		w.Kind, w.Holder = "renew-many", c.Holder
+		for _, one := range c.Renewals {
+			w.Renewals = append(w.Renewals, wire.Renewal{Name: one.Name, Token: one.Token})
+		}
 	case lease.Release:
 		w.Kind, w.Name, w.Holder, w.Token = "release", c.Name, c.Holder, c.Token
 	case lease.Expire:

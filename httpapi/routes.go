@@ -25,6 +25,7 @@ type route struct {
 var routes = []route{
 	{"POST", "/v1/acquire", []string{"request_id"}, "ask for a lease: name holder ttl_ms, optional wait_ms request_id value lock_delay_ms reclaim", (*Server).acquire},
 	{"POST", "/v1/renew", nil, "keep it: name holder token, optional ttl_ms value", (*Server).renew},
+	{"POST", "/v1/renew-many", nil, "keep many of one holder: holder renewals", (*Server).renewMany},
 	{"POST", "/v1/release", nil, "give it back: name holder token", (*Server).release},
 	{"POST", "/v1/revoke", nil, "an operator takes it away: name token reason", (*Server).revoke},
 	{"GET", "/v1/leases/{name...}", []string{"consistency"}, "one lease; consistency=stale asks this node alone", (*Server).lease},
@@ -39,6 +40,7 @@ var routes = []route{
 	{"GET", "/livez", nil, "200 while the process runs", (*Server).livez},
 	{"GET", "/readyz", nil, "200 while this node can serve", (*Server).readyz},
 	{"GET", "/version", nil, "the version of this node", (*Server).version},
+	{"GET", "/openapi.yaml", nil, "all of this in detail, for programs and people", (*Server).openAPI},
 	{"GET", "/{$}", nil, "this page", (*Server).welcome},
 }
 
@@ -183,6 +185,7 @@ func (s *Server) welcome(*call) (answer, error) {
 		pattern := strings.NewReplacer("...", "", "{$}", "").Replace(rt.pattern)
 		fmt.Fprintf(&b, "  %-4s %-28s %s\n", rt.method, pattern, rt.help)
 	}
+	b.WriteString("\ndocs/API.md shows every call at work, with what it prints.\n")
 	fmt.Fprintf(&b, "\nTry: curl -L http://%s/v1/acquire -d '{\"name\":\"demo\",\"holder\":\"me\",\"ttl_ms\":10000}'\n", s.backend.Status().Address)
 	return answer{text: b.String()}, nil
 }

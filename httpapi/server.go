@@ -39,6 +39,9 @@ type Backend interface {
 	// RequestID.
 	Acquire(ctx context.Context, c lease.Acquire) (cluster.Outcome, error)
 	Renew(ctx context.Context, c lease.Renew) (cluster.Outcome, error)
+	// RenewMany is one entry with an outcome for each renewal, whose Err is nil or a
+	// *cluster.Refusal.
+	RenewMany(ctx context.Context, c lease.RenewMany) (lease.Entry, []cluster.Renewed, error)
 	Release(ctx context.Context, c lease.Release) (cluster.Outcome, error)
 	Revoke(ctx context.Context, c lease.Revoke) (cluster.Outcome, error)
 	// Write is another write when it is repeated, unlike those above.
@@ -118,9 +121,6 @@ type Server struct {
 	stop     context.CancelFunc
 }
 
-// connKey is where the context of a request has its connection.
-type connKey struct{}
-
 // New makes a server that does nothing until it is asked to.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
@@ -152,7 +152,7 @@ func New(cfg Config) (*Server, error) {
 // Serve answers requests on l, which it closes, until Shutdown or Close. It then
 // returns nil.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(l)
+	err := s.http.Serve(clientListener{l})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

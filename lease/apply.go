@@ -66,6 +66,17 @@ func (c Renew) apply(t *Table, e Entry) Result {
 	return r
 }
 
+func (c RenewMany) apply(t *Table, e Entry) Result {
+	r := Result{Each: make([]Result, 0, len(c.Renewals))}
+	for _, one := range c.Renewals {
+		renewed := Renew{Name: one.Name, Holder: c.Holder, Token: one.Token}.apply(t, e)
+		renewed.Entry = e
+		r.Each = append(r.Each, renewed)
+		r.Events = append(r.Events, renewed.Events...)
+	}
+	return r
+}
+
 func (c Release) apply(t *Table, e Entry) Result {
 	l := t.Get(c.Name)
 	r := Result{Name: c.Name, Lease: l}
@@ -130,11 +141,7 @@ func (c Abandon) apply(t *Table, e Entry) Result {
 	r := Result{Name: c.Name, Lease: l}
 	w := t.waiters.find(request{c.Name, c.Holder, c.RequestID})
 	if w == nil || w.Place != c.Place {
-		granted := uint64(0)
-		if l.HeldBy(c.Holder, c.RequestID) {
-			granted = l.Grant.Token
-		}
-		return r.refuse(e, ErrNotQueued, c.Holder, 0, granted)
+		return t.refuseAbandon(e, r, c, w)
 	}
 	t.dequeue(w)
 	left := *l
@@ -144,6 +151,22 @@ func (c Abandon) apply(t *Table, e Entry) Result {
 	ev := newEvent(e, KindAbandoned, c.Name).by(w)
 	ev.Reason = string(c.Reason)
 	r.Events = append(r.Events, ev)
+	return r
+}
+
+// refuseAbandon says where the request is, if not at that place: at another one,
+// for it has queued again, or granted, or over.
+func (t *Table) refuseAbandon(e Entry, r Result, c Abandon, elsewhere *Waiter) Result {
+	granted := uint64(0)
+	if r.Lease.HeldBy(c.Holder, c.RequestID) {
+		granted = r.Lease.Grant.Token
+	} else if ended := t.ended.byRequest(c.Name, c.Holder, c.RequestID); ended != nil {
+		r.Ended, granted = ended, ended.Token
+	}
+	r = r.refuse(e, ErrNotQueued, c.Holder, 0, granted)
+	if elsewhere != nil {
+		r.Events[len(r.Events)-1].Place = elsewhere.Place
+	}
 	return r
 }
 

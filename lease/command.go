@@ -17,8 +17,8 @@ type Entry struct {
 }
 
 // Command is one of the requests that a log entry can carry: [Lead],
-// [Acquire], [Renew], [Release], [Expire], [Reopen], [Abandon], [Revoke] or
-// [Write].
+// [Acquire], [Renew], [RenewMany], [Release], [Expire], [Reopen], [Abandon],
+// [Revoke] or [Write].
 type Command interface {
 	// apply carries the command out. It is unexported so that the set of
 	// commands is closed: what a log may contain is decided here.
@@ -82,6 +82,22 @@ type Renew struct {
 	// Value replaces the published value, unless it is nil.
 	Value *string
 }
+
+// RenewMany renews grants of one holder, each as a [Renew] by itself would, in one
+// entry: what an entry costs is shared by all of them.
+type RenewMany struct {
+	Holder   string
+	Renewals []Renewal // of distinct names, at most [MaxRenewals]
+}
+
+// Renewal is one part of a [RenewMany].
+type Renewal struct {
+	Name  string
+	Token uint64
+}
+
+// MaxRenewals bounds the renewals in one entry.
+const MaxRenewals = 512
 
 // Release ends a grant at the wish of its holder.
 type Release struct {

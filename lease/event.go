@@ -143,10 +143,13 @@ func (e Event) whyRefused() string {
 	case ErrNotCooling:
 		return fmt.Sprintf("no lock delay of token %d runs", e.Token)
 	case ErrNotQueued:
-		if e.Other == 0 {
-			return "the request is not in the queue"
+		switch {
+		case e.Place != 0:
+			return fmt.Sprintf("the request has queued again, at index %d", e.Place)
+		case e.Other != 0:
+			return fmt.Sprintf("the request was granted at index %d", e.Other)
 		}
-		return fmt.Sprintf("the request was granted at index %d", e.Other)
+		return "the request is not in the queue"
 	case ErrRenewed:
 		return fmt.Sprintf("token %d was renewed at index %d", e.Token, e.Other)
 	case ErrOldTerm:

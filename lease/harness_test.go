@@ -119,6 +119,10 @@ func checkResult(t tester, r lease.Result, e lease.Entry) {
 	if r.Entry != e {
 		t.Fatalf("result of entry %+v says it is of %+v", e, r.Entry)
 	}
+	if r.Each != nil { // many renewals: each has a result of its own
+		checkEach(t, r)
+		return
+	}
 	story := kinds(r)
 	if r.Replayed || r.Already {
 		if story != "" || r.Err != nil {
@@ -228,5 +232,17 @@ func wantErr(t *testing.T, r lease.Result, err error) {
 	t.Helper()
 	if r.Err != err {
 		t.Fatalf("index %d: got %v, want %v", r.Entry.Index, r.Err, err)
+	}
+}
+
+func checkEach(t tester, r lease.Result) {
+	t.Helper()
+	var events []lease.Event
+	for _, one := range r.Each {
+		checkResult(t, one, r.Entry)
+		events = append(events, one.Events...)
+	}
+	if fmt.Sprint(events) != fmt.Sprint(r.Events) {
+		t.Fatalf("index %d: the events %+v are not those of its parts", r.Entry.Index, r.Events)
 	}
 }

@@ -147,7 +147,14 @@ func (m *model) apply(e lease.Entry, command lease.Command) verdict {
 	case lease.Abandon:
 		at := m.waiting(c.Name, c.Holder, c.RequestID)
 		if at < 0 || m.queues[c.Name][at].Place != c.Place {
-			return refusal(lease.ErrNotQueued)
+			v := refusal(lease.ErrNotQueued)
+			if g, held := m.held[c.Name]; !held || g.Holder != c.Holder || g.RequestID != c.RequestID {
+				was, _ := m.findEnded(func(was lease.Ended) bool {
+					return was.Name == c.Name && was.Holder == c.Holder && was.RequestID == c.RequestID
+				})
+				v.ended = was.Token
+			}
+			return v
 		}
 		m.queues[c.Name] = slices.Delete(slices.Clone(m.queues[c.Name]), at, at+1)
 		return verdict{events: "abandoned", place: c.Place}

@@ -311,6 +311,7 @@ func TestTable_AgreesWithModel_DrawsEverything(t *testing.T) {
 		"lease.Reopen lease is not cooling replayed=false already=false ended=0 place=0: refused",
 		"lease.Abandon <nil> replayed=false already=false ended=0 place=1: abandoned",
 		"lease.Abandon request is not queued replayed=false already=false ended=0 place=0: refused",
+		"lease.Abandon request is not queued replayed=false already=false ended=1 place=0: refused",
 		"lease.Revoke <nil> replayed=false already=false ended=1 place=0: revoked",
 		"lease.Revoke <nil> replayed=false already=false ended=1 place=0: revoked granted",
 		"lease.Revoke <nil> replayed=false already=false ended=1 place=0: revoked cooling",

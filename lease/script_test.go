@@ -162,6 +162,14 @@ func parseCommand(t *testing.T, e lease.Entry, line string) lease.Command {
 		}
 		delete(args, "value")
 		c = lease.Renew{Name: name, Holder: text("holder"), Token: num("token", 0), TTL: duration("ttl"), Value: value}
+	case "renew-many": // NAME is the holder, and each key a lease with its token
+		many := lease.RenewMany{Holder: name}
+		for _, w := range words[3:] {
+			of, token, _ := strings.Cut(w, "=")
+			many.Renewals = append(many.Renewals, lease.Renewal{Name: of, Token: number(t, line, token)})
+			delete(args, of)
+		}
+		c = many
 	case "release":
 		c = lease.Release{Name: name, Holder: text("holder"), Token: num("token", 0)}
 	case "expire":
@@ -216,6 +224,9 @@ func describe(table *lease.Table, c lease.Command, r lease.Result) string {
 	if r.Name != "" {
 		b.WriteString(describeLease(r.Lease))
 		b.WriteString(describeQueue(table, r.Name))
+	}
+	for _, one := range r.Each {
+		fmt.Fprintf(&b, "%s: %s; %s", one.Name, describeAnswer(lease.Renew{}, one), describeLease(one.Lease))
 	}
 	if r.Register != nil {
 		b.WriteString(describeRegister(r.Register))

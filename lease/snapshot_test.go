@@ -77,6 +77,23 @@ func TestSnapshot_TwoTablesFromOne(t *testing.T) {
 	checkRebuilds(t, other)
 }
 
+// TestSnapshot_TwoTablesFromOne_Registers ensures the same of a register that both
+// tables write to, however full its list of writes is.
+func TestSnapshot_TwoTablesFromOne_Registers(t *testing.T) {
+	l := newLog(t)
+	for range 2 * lease.WritesKept {
+		l.apply(lease.Write{Register: "x", Value: "before"})
+		other := checkRebuilds(t, l.table)
+		third := checkRebuilds(t, l.table)
+		other.Apply(l.entry, lease.Write{Register: "x", Value: "here", Token: 1})
+		want := contents(other)
+		third.Apply(l.entry, lease.Write{Register: "x", Value: "there", Token: 2})
+		if got := contents(other); got != want {
+			t.Fatalf("a write to one table made the other\n%sfrom\n%s", got, want)
+		}
+	}
+}
+
 // fill makes n grants, of fillName(0) to fillName(n-1).
 func fill(table *lease.Table, e *lease.Entry, n int) {
 	for i := range n {

@@ -11,7 +11,8 @@ type Result struct {
 	Entry Entry
 	// Err is nil if the entry did what was asked, else one of the refusals.
 	Err error
-	// Name of the lease that the command was about; empty for [Lead] and [Write].
+	// Name of the lease that the command was about; empty for [Lead], [RenewMany] and
+	// [Write].
 	Name string
 	// Lease is the state of that lease after the entry, nil if it is free.
 	Lease *Lease
@@ -28,6 +29,9 @@ type Result struct {
 	Ended *Ended
 	// Register is the state of the register after a [Write].
 	Register *Register
+	// Each is the result of every renewal of a [RenewMany], in order. Their events
+	// are in Events as well.
+	Each []Result
 	// Events says what happened, in order.
 	Events []Event
 }

@@ -181,28 +181,29 @@ type Log struct {
 // LogEntry is one entry of a node's Raft log, decoded. Which fields are present
 // depends on Kind.
 type LogEntry struct {
-	Index           uint64   `json:"index"`
-	Term            uint64   `json:"term"`
-	At              string   `json:"at"`
-	Kind            string   `json:"kind"`
-	Name            string   `json:"name,omitempty"`
-	Holder          string   `json:"holder,omitempty"`
-	RequestID       string   `json:"request_id,omitempty"`
-	Token           uint64   `json:"token,omitempty"`
-	Renewal         uint64   `json:"renewal,omitempty"`
-	OfTerm          uint64   `json:"of_term,omitempty"` // expire: the term whose clock ran out
-	TTLMillis       int64    `json:"ttl_ms,omitempty"`
-	WaitMillis      int64    `json:"wait_ms,omitempty"`
-	LockDelayMillis int64    `json:"lock_delay_ms,omitempty"`
-	Value           *string  `json:"value,omitempty"`
-	Reclaim         bool     `json:"reclaim,omitempty"`
-	Place           uint64   `json:"place,omitempty"`      // abandon: index of the entry that queued it
-	Reason          string   `json:"reason,omitempty"`     // abandon, revoke
-	Register        string   `json:"register,omitempty"`   // write
-	Lease           string   `json:"lease,omitempty"`      // write
-	Node            *Node    `json:"node,omitempty"`       // lead
-	ClusterID       string   `json:"cluster_id,omitempty"` // lead
-	Members         []Member `json:"members,omitempty"`    // configuration
+	Index           uint64    `json:"index"`
+	Term            uint64    `json:"term"`
+	At              string    `json:"at"`
+	Kind            string    `json:"kind"`
+	Name            string    `json:"name,omitempty"`
+	Holder          string    `json:"holder,omitempty"`
+	RequestID       string    `json:"request_id,omitempty"`
+	Token           uint64    `json:"token,omitempty"`
+	Renewal         uint64    `json:"renewal,omitempty"`
+	OfTerm          uint64    `json:"of_term,omitempty"` // expire: the term whose clock ran out
+	TTLMillis       int64     `json:"ttl_ms,omitempty"`
+	WaitMillis      int64     `json:"wait_ms,omitempty"`
+	LockDelayMillis int64     `json:"lock_delay_ms,omitempty"`
+	Value           *string   `json:"value,omitempty"`
+	Reclaim         bool      `json:"reclaim,omitempty"`
+	Place           uint64    `json:"place,omitempty"`      // abandon: index of the entry that queued it
+	Reason          string    `json:"reason,omitempty"`     // abandon, revoke
+	Register        string    `json:"register,omitempty"`   // write
+	Lease           string    `json:"lease,omitempty"`      // write
+	Node            *Node     `json:"node,omitempty"`       // lead
+	ClusterID       string    `json:"cluster_id,omitempty"` // lead
+	Members         []Member  `json:"members,omitempty"`    // configuration
+	Renewals        []Renewal `json:"renewals,omitempty"`   // renew-many
 }
 
 // Version answers GET /version.
