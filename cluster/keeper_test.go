@@ -420,6 +420,58 @@ func TestKeeper_Storm_BoundedInFlight(t *testing.T) {
 	})
 }
 
+// So it is with lock delays that end together, and with waiters whose clients do
+// not come back to a new leader: each is dealt with by one entry, in bounds.
+func TestKeeper_Storm_OtherKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		const each = 3000
+		for i := range each {
+			cooling, waited := fmt.Sprint("c/", i), fmt.Sprint("w/", i)
+			b.apply(lease.Acquire{Name: cooling, Holder: "h", RequestID: "r", TTL: time.Hour, LockDelay: 2 * time.Second})
+			b.apply(lease.Revoke{Name: cooling, Token: b.next.Index, Reason: "test"})
+			b.acquire(waited, time.Hour)
+			b.apply(lease.Acquire{Name: waited, Holder: "gone", RequestID: "r", TTL: time.Hour, Wait: time.Minute})
+		}
+		b.stop()
+
+		ctx, cancel := context.WithCancel(t.Context())
+		clock := newLeaseClock()
+		b.keeper = newKeeper(clock, b.propose)
+		b.delay, b.maxInside, b.others = 5*time.Millisecond, 0, nil
+		begun := time.Now()
+		b.keeper.begin(benchTerm, b.table.Snapshot())
+		var running sync.WaitGroup
+		running.Go(func() { clock.run(ctx) })
+		running.Go(func() { b.keeper.run(ctx) })
+		time.Sleep(20 * time.Second)
+		cancel()
+		running.Wait()
+		b.fates.Wait()
+
+		if b.maxInside != proposalsInFlight {
+			t.Errorf("%d were on their way at once, want %d", b.maxInside, proposalsInFlight)
+		}
+		if b.table.Len() != each || b.table.Waiters() != 0 || len(b.proposed) != 0 {
+			t.Errorf("%d leases and %d waiters are left, %d expiries were proposed", b.table.Len(), b.table.Waiters(), len(b.proposed))
+		}
+		kinds := map[string]int{}
+		for _, p := range b.others {
+			kind, due := fmt.Sprintf("%T", p.Command), waitGrace
+			if kind == "lease.Reopen" {
+				due = 2 * time.Second
+			}
+			if after := p.at.Sub(begun); after < due || after > due+time.Second {
+				t.Fatalf("%+v was proposed after %v, want %v", p.Command, after, due)
+			}
+			kinds[kind]++
+		}
+		if kinds["lease.Reopen"] != each || kinds["lease.Abandon"] != each || len(kinds) != 2 {
+			t.Errorf("proposed were %v, want %d of each", kinds, each)
+		}
+	})
+}
+
 // A keeper ends with its leadership also when a storm of expiries fails again
 // and again, because Raft takes no more proposals.
 func TestKeeper_Run_EndsInAStormOfFailures(t *testing.T) {

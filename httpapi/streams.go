@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -58,9 +59,10 @@ func (x *streams) cut(at time.Time, which func(*stream) bool) {
 	}
 }
 
-// collect gives the memory of many ended streams back. Left to itself the garbage
-// collector comes when as much again has been used, or after minutes; and what
-// net/http keeps for the next connection survives its first visit.
+// collect gives the memory of many ended streams back to the system. Left to
+// itself the garbage collector comes when as much again has been used, or after
+// minutes; and what net/http keeps for the next connection survives its first
+// visit.
 func (x *streams) collect() {
 	x.mu.Lock()
 	many := x.ended >= manyStreams && x.ended >= len(x.open)
@@ -70,7 +72,7 @@ func (x *streams) collect() {
 	x.mu.Unlock()
 	if many {
 		runtime.GC()
-		runtime.GC()
+		debug.FreeOSMemory() // the second visit is part of it
 	}
 }
 
