@@ -20,6 +20,9 @@ build: ## build bin/leasehold
 
 test: ## run all tests, with the race detector if there is a C compiler
 	go test $(RACE) -timeout 10m ./...
+	go -C examples test $(RACE) -timeout 10m ./...
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || \
+	echo 'PostgreSQL is not installed: fence/sqlfence was tested with SQLite alone'
 
 cluster: build ## start a cluster on this machine (NODES=3 or 5), see scripts/cluster.sh help
 	scripts/cluster.sh start $(NODES)
@@ -40,6 +43,8 @@ lint: ## check format, mistakes, import arrows and forbidden calls
 	check gofumpt unformatted; \
 	check vet go vet ./...; \
 	check staticcheck $(STATICCHECK) ./...; \
+	check 'vet, examples' go -C examples vet ./...; \
+	check 'staticcheck, examples' $(patsubst go,go -C examples,$(STATICCHECK)) ./...; \
 	check 'arrows and calls' go run ./scripts/lint; \
 	if command -v shellcheck >/dev/null; then check shellcheck shellcheck -x scripts/*.sh .ci/run; \
 	else echo 'lint: shellcheck is not installed, the scripts are not checked'; fi; \

@@ -73,7 +73,9 @@ func (l *leadership) waitOnce(ctx context.Context, c lease.Acquire) (Outcome, er
 		return l.granted(w, out), nil
 	case c.Wait == 0 && !l.keeper.alone(w):
 		l.keeper.leave(w, false)
-		return Outcome{}, l.refusal(l.standing(out))
+		refused := l.refusal(l.standing(out))
+		refused.Note = "the same request waits in the queue on another connection, and may be granted there"
+		return Outcome{}, refused
 	}
 
 	var stopped error
@@ -106,7 +108,7 @@ func (l *leadership) waitOnce(ctx context.Context, c lease.Acquire) (Outcome, er
 }
 
 // granted hands a grant to a connection, which says whether it reached its client.
-func (l *leadership) granted(w *wait, out Outcome) Outcome {
+func (l *leadership) granted(w attached, out Outcome) Outcome {
 	out.Answered = func(written bool) {
 		if written {
 			l.keeper.take(w)

@@ -81,7 +81,7 @@ func (e *Queued) Error() string {
 	if _, known := errors.AsType[*NotLeader](e.Err); known {
 		who = e.Err.Error()
 	}
-	return fmt.Sprintf("%s; the request keeps its place in the queue until %v after the next leader has begun, ask with the same request_id", who, waitGrace)
+	return fmt.Sprintf("%s; the request keeps its place in the queue if its client asks the next leader with the same request_id within %v of that one's start", who, waitGrace)
 }
 func (e *Queued) Unwrap() error { return e.Err }
 
@@ -93,10 +93,12 @@ type Refusal struct {
 	RetryAfter time.Duration
 	// Last is how the lease's previous grant ended, nil if not known.
 	Last *lease.Ended
+	// Note is what else there is to say, empty if nothing.
+	Note string
 }
 
 func (e *Refusal) Error() string {
-	why := ""
+	why := e.Note
 	for _, ev := range e.Result.Events {
 		if ev.Kind == lease.KindRefused || ev.Kind == lease.KindAbandoned {
 			why = ev.Why()

@@ -13,8 +13,8 @@ import (
 //
 //	a grant that is not renewed      Expire    its TTL after the last renewal
 //	a lock delay                     Reopen    the delay after the grant's end
-//	a waiter whom nobody waits for   Abandon   see waits.go
-//	a grant whose client is gone     Release   see waits.go
+//	a waiter whose client is gone, or whose wait is over, and
+//	a grant whose client was gone    Abandon   see waits.go
 //
 // All of them count from when the entry that started them was applied here. The
 // state machine decides whether what was proposed still applies.

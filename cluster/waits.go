@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"leasehold/lease"
@@ -16,7 +17,7 @@ import (
 //	         └─▶ queued ── its turn ───────┘       │
 //	               │ ▲                             │ its client was gone before
 //	   nobody waits│ │ attach again                ▼ it could be answered
-//	      any more ▼ │                          Release
+//	      any more ▼ │                          Abandon
 //	            Abandon
 //
 // Nobody waits any more: its wait is over; its last connection was closed by the
@@ -33,7 +34,10 @@ import (
 //     lose the place that it believes it has kept.
 //   - the client comes back while a grant waits for somebody to take it: it is
 //     answered with that grant. Only when the last connection has left unanswered
-//     is it released.
+//     is it given back.
+//   - the client renews such a grant, or asks for it without waiting: this file does
+//     not see that, the table does. The grant is taken from that entry on, and an
+//     Abandon behind it in the log does nothing.
 //   - two connections of one request, say an old one that is half dead: both are
 //     answered, and the request waits for as long as the more patient of them.
 //   - leadership lost: the place stays in the queue, and so does a grant that was
@@ -52,14 +56,14 @@ func keyOf(c lease.Acquire) requestKey { return requestKey{c.Name, c.Holder, c.R
 // the keeper guards it.
 type wait struct {
 	request requestKey
-	conns   int           // attached
-	flights int           // Acquire entries on their way
-	until   time.Duration // lease time: when nobody waits any more
-	reason  lease.Reason  // why not
-	place   uint64        // in the queue, 0 if not there
-	token   uint64        // of its grant, 0 if it has none
-	taken   bool          // a connection was answered with the grant
-	due     *deadline     // what to propose at until, nil if there is nothing
+	conns   []time.Duration // attached, each until that lease time
+	flights int             // Acquire entries on their way
+	until   time.Duration   // lease time: when nobody waits any more
+	reason  lease.Reason    // why not
+	place   uint64          // of the waiter, or of the one that was granted; 0 if there is neither
+	token   uint64          // of its grant, 0 if it has none
+	taken   bool            // a connection was answered with the grant
+	due     *deadline       // what to propose at until, nil if there is nothing
 
 	// settled is closed when the request was granted or abandoned. What follows is
 	// then set, and free to read.
@@ -77,7 +81,7 @@ func (k *keeper) newWaitLocked(r requestKey) *wait {
 // attach notes that a connection is going to propose c and to wait. The caller
 // calls known when the outcome of the entry is known, and leave or take when the
 // connection is done.
-func (k *keeper) attach(ctx context.Context, c lease.Acquire) (*wait, error) {
+func (k *keeper) attach(ctx context.Context, c lease.Acquire) (attached, error) {
 	for {
 		now := k.clock.Now()
 		k.mu.Lock()
@@ -89,62 +93,80 @@ func (k *keeper) attach(ctx context.Context, c lease.Acquire) (*wait, error) {
 			case <-x.known:
 				continue
 			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+				return attached{}, context.Cause(ctx)
 			}
 		}
 		if w == nil {
 			w = k.newWaitLocked(keyOf(c))
 		}
-		if w.conns == 0 {
-			w.until = 0 // that was for the client to come back
-		}
-		w.conns++
+		until := now + c.Wait
+		w.conns = append(w.conns, until)
 		w.flights++
-		w.until, w.reason = max(w.until, now+c.Wait), lease.WaitOver
+		w.waitForLocked()
 		k.scheduleLocked(w)
 		k.mu.Unlock()
-		return w, nil
+		return attached{w, until}, nil
 	}
 }
 
+// attached is one connection of a request.
+type attached struct {
+	*wait
+	patience time.Duration // until that lease time
+}
+
+// detachLocked takes one connection off. Those that stay decide how long the
+// request waits.
+func (w attached) detachLocked() {
+	i := slices.Index(w.conns, w.patience)
+	w.conns = slices.Delete(w.conns, i, i+1)
+	if len(w.conns) > 0 {
+		w.waitForLocked()
+	}
+}
+
+// waitForLocked makes the request wait as long as the most patient connection.
+func (w *wait) waitForLocked() { w.until, w.reason = slices.Max(w.conns), lease.WaitOver }
+
 // known notes that an Acquire entry is no longer on its way.
-func (k *keeper) known(w *wait) {
+func (k *keeper) known(w attached) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	w.flights--
-	k.scheduleLocked(w)
+	k.scheduleLocked(w.wait)
 }
 
 // leave notes that a connection is done without having been answered with a
 // grant. A client that is gone has given up; any other may come back.
-func (k *keeper) leave(w *wait, gone bool) {
+func (k *keeper) leave(w attached, gone bool) {
 	now := k.clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if w.conns--; w.conns > 0 {
-		return
-	}
-	w.until, w.reason = now+waitGrace, lease.NotBack
-	if gone {
+	w.detachLocked()
+	switch {
+	case len(w.conns) > 0:
+	case gone:
 		w.until, w.reason = now, lease.ClientGone
+	default:
+		w.until, w.reason = now+waitGrace, lease.NotBack
 	}
-	k.scheduleLocked(w)
+	k.scheduleLocked(w.wait)
 }
 
 // take notes that a connection has been answered with the grant.
-func (k *keeper) take(w *wait) {
+func (k *keeper) take(w attached) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	w.conns--
+	w.detachLocked()
 	w.taken = true
-	k.scheduleLocked(w)
+	k.scheduleLocked(w.wait)
 }
 
 // alone says whether no other connection waits for the same request.
-func (k *keeper) alone(w *wait) bool {
+func (k *keeper) alone(w attached) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return w.conns == 1
+	return len(w.conns) == 1
 }
 
 // expectLocked gives a waiter from before this leadership time to come back.
@@ -180,12 +202,12 @@ func (k *keeper) observeWaitsLocked(r lease.Result, now time.Duration) {
 		case w == nil && ev.Kind == lease.KindGranted && ev.Place != 0: // before begin came to it
 			w = k.newWaitLocked(key)
 			w.until, w.reason = now+waitGrace, lease.NotBack
-			w.token = ev.Token
+			w.place, w.token = r.Lease.Grant.Place, ev.Token
 			w.settleLocked(r, nil)
 		case w == nil:
 			continue
 		case ev.Kind == lease.KindGranted:
-			w.token = ev.Token
+			w.place, w.token = r.Lease.Grant.Place, ev.Token
 			w.settleLocked(r, nil)
 		case ev.Kind == lease.KindAbandoned && w.place == ev.Place:
 			w.place = 0
@@ -220,13 +242,11 @@ func (k *keeper) scheduleLocked(w *wait) {
 	switch {
 	case w.taken:
 		k.forgetLocked(w)
-	case w.token != 0 && w.conns > 0: // somebody is about to be answered
+	case w.token != 0 && len(w.conns) > 0: // somebody is about to be answered
 		k.undueLocked(w)
-	case w.token != 0:
-		k.dueLocked(w, w.token, lease.Release{Name: name, Holder: holder, Token: w.token})
 	case w.place != 0:
-		k.dueLocked(w, w.place, lease.Abandon{Name: name, Holder: holder, RequestID: id, Place: w.place, Reason: w.reason})
-	case w.conns == 0 && w.flights == 0:
+		k.dueLocked(w, max(w.place, w.token), lease.Abandon{Name: name, Holder: holder, RequestID: id, Place: w.place, Reason: w.reason})
+	case len(w.conns) == 0 && w.flights == 0:
 		k.forgetLocked(w)
 	}
 }

@@ -475,6 +475,117 @@ func TestCluster_Wait_GrantedBeforeItIsBack(t *testing.T) {
 	}
 }
 
+// A client that has found out about its grant, by asking for it without waiting or
+// by renewing it, keeps it: a grant that was answered with 200 is not given back,
+// although no connection that waited was ever answered.
+func TestCluster_Wait_TakenOtherwise(t *testing.T) {
+	for _, how := range []string{"asked", "renewed"} {
+		for _, gone := range []string{"failover", "hung up"} {
+			t.Run(how+" after "+gone, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := clustertest.New(t, 3, clustertest.Options{})
+					n := c.Leader()
+					a := mustAcquire(t, n, acquire("l", "a", "r", time.Hour))
+					b := startWaiting(n, waitFor("l", "b", time.Hour, time.Minute), false)
+					time.Sleep(20 * time.Millisecond)
+					next := startWaiting(n, waitFor("l", "next", time.Hour, time.Minute), true)
+					time.Sleep(20 * time.Millisecond)
+					if gone == "failover" {
+						c.Crash(n.ID())
+						n = c.Leader()
+						next = wait(n, next.Acquire)
+					}
+					mustRelease(t, n, "l", a)
+					synctest.Wait()
+					again := b.Acquire
+					again.Wait = 0
+					if how == "asked" {
+						mustAcquire(t, n, again)
+					} else {
+						mustRenew(t, n, "l", &lease.Grant{Holder: "b", Token: token(n, "l")})
+					}
+					if gone == "hung up" {
+						<-b.done
+						b.out.Answered(false)
+					}
+					time.Sleep(10 * time.Second)
+					if h := holderOf(n, "l"); h != "b" {
+						t.Errorf("the lease is held by %q although b was told that it holds it", h)
+					}
+					next.waits(t)
+					next.hangUp()
+				})
+			})
+		}
+	}
+}
+
+// Whatever a client that hangs up does on another connection meanwhile: after it
+// was told that it holds the lease, nobody takes it away.
+func TestCluster_Wait_TakenOtherwise_AroundTheGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clustertest.New(t, 3, clustertest.Options{})
+		n := c.Leader()
+		c.DelayAll(time.Millisecond)
+		told, givenBack := 0, 0
+		for i := range 300 {
+			name := fmt.Sprint("l/", i)
+			a := mustAcquire(t, n, acquire(name, "a", "r", time.Hour))
+			b := wait(n, waitFor(name, "b", time.Hour, time.Minute))
+			var all sync.WaitGroup
+			all.Go(func() {
+				time.Sleep(rand.N(4 * time.Millisecond))
+				mustRelease(t, n, name, a)
+			})
+			all.Go(func() {
+				time.Sleep(rand.N(8 * time.Millisecond))
+				b.hangUp()
+			})
+			var err error
+			all.Go(func() {
+				time.Sleep(rand.N(12 * time.Millisecond))
+				again := b.Acquire
+				again.Wait = 0
+				_, err = n.Acquire(ctx, again)
+			})
+			all.Wait()
+			<-b.done
+			time.Sleep(20 * time.Millisecond)
+			switch h := holderOf(n, name); {
+			case err == nil:
+				told++
+				if h != "b" {
+					t.Fatalf("round %d: b was told that it holds the lease, and %q holds it", i, h)
+				}
+			case h == "":
+				givenBack++
+			}
+		}
+		if told < 30 || givenBack < 30 {
+			t.Errorf("%d were told and %d given back; the race did not happen", told, givenBack)
+		}
+	})
+}
+
+// When the more patient connection leaves, the request waits no longer than the
+// one that stays.
+func TestNode_Wait_PatientConnectionLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clustertest.New(t, 3, clustertest.Options{})
+		n := c.Leader()
+		mustAcquire(t, n, acquire("l", "a", "r", time.Hour))
+		begun := time.Now()
+		patient := wait(n, waitFor("l", "b", time.Hour, time.Minute))
+		hasty := wait(n, waitFor("l", "b", time.Hour, 2*time.Second))
+		time.Sleep(time.Second)
+		patient.hangUp()
+		hasty.refused(t, cluster.ErrWaitTimeout)
+		if took := time.Since(begun); took > 2200*time.Millisecond {
+			t.Errorf("answered after %v", took)
+		}
+	})
+}
+
 // A client that hangs up and comes back with the same request starts afresh: it
 // has the place that it has then, and is granted once.
 func TestNode_Wait_BackWhileBeingAbandoned(t *testing.T) {

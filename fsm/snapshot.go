@@ -150,6 +150,8 @@ func (w *recordWriter) lease(l *lease.Lease) {
 		w.str(g.Value)
 		w.num(millis(g.TTL))
 		w.num(millis(g.LockDelay))
+		w.num(g.Place)
+		w.flag(g.Taken)
 		w.num(uint64(g.GrantedAt))
 		w.num(uint64(g.RenewedAt))
 	})
@@ -264,7 +266,7 @@ func takeLease(f *reader) *lease.Lease {
 	l.Grant = &lease.Grant{
 		Token: f.num(), Term: f.num(), Renewal: f.num(), Renewals: f.num(),
 		Holder: f.str(), RequestID: f.str(), Value: f.str(),
-		TTL: duration(f), LockDelay: duration(f),
+		TTL: duration(f), LockDelay: duration(f), Place: f.num(), Taken: f.flag(),
 		GrantedAt: int64(f.num()), RenewedAt: int64(f.num()),
 	}
 	return l

@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // connKey is where the context of a request has its connection, a *clientConn.
@@ -48,6 +51,39 @@ func (c *clientConn) Write(p []byte) (int, error) {
 func (c *clientConn) sendIfHere() (restore func()) {
 	c.ifHere.Store(true)
 	return func() { c.ifHere.Store(false) }
+}
+
+// lookEvery is how often a connection is looked at on which a client waits. Usually
+// net/http tells at once that the client is gone, but not when bytes that nobody
+// reads yet, such as another request, came before.
+const lookEvery = time.Second
+
+// whileHere gives the context of a request that waits. It also ends when the
+// client is found to have hung up. The caller calls stop.
+func whileHere(r *http.Request) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	c, ok := ctx.Value(connKey{}).(*clientConn)
+	if !ok || c.raw == nil {
+		return ctx, cancel
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+			}
+			if hasHungUp(c.raw) {
+				cancel()
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(); <-done }
 }
 
 // CloseWrite is there for net/http, which ends a connection with it so that the

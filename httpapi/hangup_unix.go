@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !linux
 
 package httpapi
 
@@ -6,7 +6,7 @@ import "syscall"
 
 // hasHungUp says whether the other side has closed its direction of the
 // connection. Go learns of it too, but only once a goroutine has been woken to
-// read that; the kernel knows before.
+// read that; the kernel knows before. Bytes that nobody reads hide it here.
 func hasHungUp(conn syscall.RawConn) bool {
 	gone := false
 	err := conn.Control(func(fd uintptr) {

@@ -58,7 +58,7 @@ func (o *object) members(known fields, member func(string) error) error {
 	}
 	for i, name := range known.names[:known.required] {
 		if seen&(1<<i) == 0 {
-			return &lease.FieldError{Field: name, Detail: fmt.Sprintf("is missing; required are %s", strings.Join(known.names[:known.required], ", "))}
+			return &lease.FieldError{Field: name, Detail: "is missing; required: " + strings.Join(known.names[:known.required], ", ")}
 		}
 	}
 	return nil

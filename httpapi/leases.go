@@ -17,7 +17,12 @@ func (s *Server) acquire(c *call) (answer, error) {
 	if cmd.RequestID, err = requestID(c, cmd.RequestID); err != nil {
 		return answer{}, err
 	}
-	out, err := s.backend.Acquire(c.r.Context(), cmd)
+	ctx, stop := c.r.Context(), func() {}
+	if cmd.Wait > 0 {
+		ctx, stop = whileHere(c.r)
+	}
+	defer stop()
+	out, err := s.backend.Acquire(ctx, cmd)
 	if err != nil {
 		return answer{}, &acquireError{cmd.RequestID, err}
 	}

@@ -66,7 +66,7 @@ var table = []row{
 	{is(lease.ErrLost), 410, "lease_lost", "stop what it protected, and acquire again for a newer token"},
 	{is(lease.ErrRequestEnded), 410, "request_ended", "acquire with a new request_id for a newer token"},
 	{as[*compactedError], 410, "compacted", "list the leases (GET /v1/leases), then resume with the index of the list as since"},
-	{is(lease.ErrStaleToken), 412, "stale_token", "nothing was written, and nothing with this token ever will be: a newer holder has written"},
+	{is(lease.ErrStaleToken), 412, "stale_token", "nothing was written, and nothing with this token ever will be: a write with a higher one was accepted"},
 	{is(lease.ErrNotLive), 412, "stale_token", "nothing was written: whoever sent this no longer holds the lease, or never did"},
 
 	{as[*cluster.NotLeader], 307, "not_leader", "send this request there, as curl does with -L"},
@@ -178,7 +178,8 @@ func explain(p *wire.Problem, e *cluster.Refusal) {
 
 // writeProblem answers with an error.
 func (s *Server) writeProblem(w http.ResponseWriter, c *call, err error) {
-	if errors.Is(err, context.Canceled) && c.r.Context().Err() != nil && !as[*cluster.Unknown](err) {
+	gone := c.r.Context().Err() != nil || as[*acquireError](err) // the latter: see whileHere
+	if errors.Is(err, context.Canceled) && gone && !as[*cluster.Unknown](err) {
 		// The client is gone. To just return would send an empty 200, which one
 		// that closed only its own direction would take for a success.
 		panic(http.ErrAbortHandler)

@@ -101,6 +101,9 @@ func lastOf(e *lease.Ended) *wire.Last {
 func whyEnded(e *lease.Ended) string {
 	switch e.How {
 	case lease.Released:
+		if e.Reason != "" {
+			return fmt.Sprintf("nobody was there to take it, %s; it was given back at index %d", e.Reason, e.Index)
+		}
 		return fmt.Sprintf("%s released it at index %d", e.Holder, e.Index)
 	case lease.Expired:
 		return fmt.Sprintf("%s did not renew it within its TTL; it expired at index %d", e.Holder, e.Index)

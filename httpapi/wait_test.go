@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -190,5 +191,51 @@ func TestServer_Acquire_Answered_ContextEnded(t *testing.T) {
 	}()
 	if len(told) != 1 || told[0] {
 		t.Errorf("the backend was told %v", told)
+	}
+}
+
+// A client that sends more while it waits, and then hangs up, is noticed although
+// nobody has read what it sent.
+func TestServer_Acquire_HangUpBehindOtherBytes(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: only the kernel of Linux is asked about this")
+	}
+	b := newFake()
+	s := newServer(t, b)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	for _, more := range []string{"\r\n", "x", "GET /v1/status HTTP/1.1\r\nHost: h\r\n\r\n"} {
+		waits, ended := make(chan struct{}), make(chan struct{})
+		b.before = func(ctx context.Context) {
+			close(waits)
+			select {
+			case <-ctx.Done():
+				close(ended)
+			case <-time.After(30 * time.Second):
+			}
+		}
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST /v1/acquire HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(waitBody), waitBody)
+		<-waits
+		fmt.Fprint(conn, more)
+		conn.Close()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			t.Errorf("%q before the end: the request still waits", more)
+		}
 	}
 }

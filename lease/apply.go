@@ -16,6 +16,14 @@ func (c Acquire) apply(t *Table, e Entry) Result {
 	// is asking to be sure.
 	if l.HeldBy(c.Holder, c.RequestID) {
 		r.Replayed = true
+		if c.Wait == 0 && !l.Grant.Taken {
+			// Whoever asks is going to be told. With a wait it is the leader who knows
+			// whether that comes about.
+			g := *l.Grant
+			g.Taken = true
+			r.Lease = &Lease{Name: c.Name, Grant: &g, Waiters: l.Waiters}
+			t.put(r.Lease)
+		}
 		return r
 	}
 	if w := t.waiters.find(c.request()); w != nil {
@@ -33,10 +41,10 @@ func (c Acquire) apply(t *Table, e Entry) Result {
 	}
 	switch {
 	case l == nil:
-		return t.grant(e, r, w)
+		return t.grant(e, r, w, c.Wait == 0)
 	case c.Reclaim && l.Grant != nil && l.Grant.Holder == c.Holder:
 		r = t.end(e, r, Reclaimed, "") // the queue waits on: this is not its turn
-		return t.grant(e, r, w)
+		return t.grant(e, r, w, c.Wait == 0)
 	case c.Wait > 0:
 		return t.enqueue(e, r, w)
 	case l.Cooldown != nil:
@@ -53,7 +61,7 @@ func (c Renew) apply(t *Table, e Entry) Result {
 		return t.refuseToken(e, r, err, c.Holder, c.Token)
 	}
 	g := *l.Grant
-	g.Renewal, g.RenewedAt, g.Renewals = e.Index, e.At, g.Renewals+1
+	g.Renewal, g.RenewedAt, g.Renewals, g.Taken = e.Index, e.At, g.Renewals+1, true
 	if c.TTL != 0 {
 		g.TTL = c.TTL
 	}
@@ -140,6 +148,9 @@ func (c Abandon) apply(t *Table, e Entry) Result {
 	l := t.Get(c.Name)
 	r := Result{Name: c.Name, Lease: l}
 	w := t.waiters.find(request{c.Name, c.Holder, c.RequestID})
+	if l.HeldBy(c.Holder, c.RequestID) && l.Grant.Place == c.Place && !l.Grant.Taken && c.Reason != WaitOver {
+		return t.handOn(e, t.end(e, r, Released, string(c.Reason)))
+	}
 	if w == nil || w.Place != c.Place {
 		return t.refuseAbandon(e, r, c, w)
 	}
@@ -243,16 +254,17 @@ func (t *Table) handOn(e Entry, r Result) Result {
 		t.put(&Lease{Name: r.Name})
 		return r
 	}
-	return t.grant(e, r, w)
+	return t.grant(e, r, w, false)
 }
 
 // grant makes the one grant of this entry, to a waiter in the queue or to a
 // request that need not wait. That there is at most one grant is what lets the
 // entry's index be its token.
-func (t *Table) grant(e Entry, r Result, w *Waiter) Result {
+func (t *Table) grant(e Entry, r Result, w *Waiter, taken bool) Result {
 	g := &Grant{
 		Token: e.Index, Term: e.Term, Renewal: e.Index,
 		Holder: w.Holder, RequestID: w.RequestID, Value: w.Value, TTL: w.TTL, LockDelay: w.LockDelay,
+		Place: w.Place, Taken: taken,
 		GrantedAt: e.At, RenewedAt: e.At,
 	}
 	ev := newEvent(e, KindGranted, r.Name).of(g)

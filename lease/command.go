@@ -122,7 +122,9 @@ type Reopen struct {
 	Token uint64
 }
 
-// Abandon takes a waiter out of its queue.
+// Abandon is for a request whose client waits no longer: it takes the waiter out of
+// its queue. If that was granted meanwhile, and its client is gone and has not taken
+// the grant, the grant is given back.
 type Abandon struct {
 	Name, Holder, RequestID string
 	// Place is the index of the entry that queued the waiter. A request that was

@@ -46,7 +46,8 @@ type Event struct {
 	Place uint64
 	// Delay is the lock delay that begins, for KindCooling.
 	Delay time.Duration
-	// Reason is the operator's for KindRevoked, and a [Reason] for KindAbandoned.
+	// Reason is the operator's for KindRevoked, and a [Reason] for KindAbandoned and
+	// for a KindReleased that was none of the holder's doing.
 	Reason string
 	// Cause is the refusal, for KindRefused, else nil.
 	Cause error
@@ -83,6 +84,9 @@ func (e Event) Why() string {
 	case KindRenewed:
 		return fmt.Sprintf("token %d was live and %s holds it", e.Token, e.Holder)
 	case KindReleased:
+		if e.Reason != "" {
+			return fmt.Sprintf("nobody was there to take token %d: %s", e.Token, e.Reason)
+		}
 		return fmt.Sprintf("%s gave token %d back", e.Holder, e.Token)
 	case KindExpired:
 		return fmt.Sprintf("no renewal of token %d for its whole TTL since index %d", e.Token, e.Other)

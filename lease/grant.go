@@ -24,6 +24,13 @@ type Grant struct {
 	// LockDelay is how long the lease stays closed after the grant has expired or
 	// was revoked.
 	LockDelay time.Duration
+	// Place is the index of the entry that queued the request, or Token if it did
+	// not wait.
+	Place uint64
+	// Taken: the client is known to have heard of the grant. One that was not waited
+	// for is taken from the start; any other once it is renewed, or asked for again
+	// by somebody who does not wait. Until then an [Abandon] may give it back.
+	Taken bool
 
 	// GrantedAt and RenewedAt are wall-clock milliseconds of the entries Token
 	// and Renewal, for people to read.
@@ -103,7 +110,7 @@ type Ended struct {
 	Holder    string
 	RequestID string
 	How       How
-	Reason    string // the operator's, if it was revoked
+	Reason    string // the operator's if it was revoked, a [Reason] if an Abandon gave it back
 	Index     uint64 // of the entry that ended it
 	At        int64  // wall-clock milliseconds of that entry
 }

@@ -87,9 +87,11 @@ func (l *log) wait(name, holder, request string) uint64 {
 }
 
 // changes says whether an entry with this result may have changed more than the
-// applied index. A write does even if it is refused: the register counts it.
+// applied index. A write does even if it is refused: the register counts it. A
+// grant that is asked for again is known to be taken from then on.
 func changes(r lease.Result) bool {
-	return r.Register != nil || r.Err == nil && !r.Replayed && !r.Already
+	retold := r.Replayed && r.Waiter == nil
+	return r.Register != nil || retold || r.Err == nil && !r.Replayed && !r.Already
 }
 
 // stories are the events that one entry can have, in their order.

@@ -36,7 +36,7 @@ func (l *Lease) hash() uint64 {
 	d.num(uint64(l.Waiters))
 	if g := l.Grant; g != nil {
 		d.str(g.Holder, g.RequestID, g.Value)
-		d.num(g.Token, g.Term, g.Renewal, g.Renewals, uint64(g.TTL), uint64(g.LockDelay), uint64(g.GrantedAt), uint64(g.RenewedAt))
+		d.num(g.Token, g.Term, g.Renewal, g.Renewals, uint64(g.TTL), uint64(g.LockDelay), uint64(g.GrantedAt), uint64(g.RenewedAt), g.Place, number(g.Taken))
 	}
 	if c := l.Cooldown; c != nil {
 		d.num(c.Token, c.Since, uint64(c.Delay), uint64(c.At))
@@ -94,4 +94,11 @@ func (d *digest) num(fields ...uint64) {
 func (d *digest) sum() uint64 {
 	sum := sha256.Sum256(d.buf)
 	return binary.BigEndian.Uint64(sum[:])
+}
+
+func number(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
 }

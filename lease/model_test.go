@@ -77,15 +77,16 @@ func (m *model) breakOff(e lease.Entry, name string, how lease.How, reason strin
 func (m *model) next(e lease.Entry, name string, v verdict) verdict {
 	if queue := m.queues[name]; len(queue) > 0 {
 		m.queues[name] = queue[1:]
-		return m.grant(e, queue[0], v)
+		return m.grant(e, queue[0], v, false)
 	}
 	return v
 }
 
-func (m *model) grant(e lease.Entry, w lease.Waiter, v verdict) verdict {
+func (m *model) grant(e lease.Entry, w lease.Waiter, v verdict, taken bool) verdict {
 	m.held[w.Name] = lease.Grant{
 		Token: e.Index, Term: e.Term, Renewal: e.Index, Holder: w.Holder, RequestID: w.RequestID,
 		Value: w.Value, TTL: w.TTL, LockDelay: w.LockDelay, GrantedAt: e.At, RenewedAt: e.At,
+		Place: w.Place, Taken: taken,
 	}
 	if v.events != "" {
 		v.events += " "
@@ -110,6 +111,7 @@ func (m *model) apply(e lease.Entry, command lease.Command) verdict {
 		if c.Value != nil {
 			g.Value = *c.Value
 		}
+		g.Taken = true
 		m.held[c.Name] = g
 		return verdict{events: "renewed"}
 	case lease.Release:
@@ -145,6 +147,10 @@ func (m *model) apply(e lease.Entry, command lease.Command) verdict {
 		delete(m.cooling, c.Name)
 		return m.next(e, c.Name, verdict{events: "reopened"})
 	case lease.Abandon:
+		if g, held := m.held[c.Name]; held && g.Holder == c.Holder && g.RequestID == c.RequestID &&
+			g.Place == c.Place && !g.Taken && c.Reason != lease.WaitOver {
+			return m.next(e, c.Name, m.end(e, c.Name, lease.Released, string(c.Reason)))
+		}
 		at := m.waiting(c.Name, c.Holder, c.RequestID)
 		if at < 0 || m.queues[c.Name][at].Place != c.Place {
 			v := refusal(lease.ErrNotQueued)
@@ -167,6 +173,10 @@ func (m *model) apply(e lease.Entry, command lease.Command) verdict {
 func (m *model) acquire(e lease.Entry, c lease.Acquire) verdict {
 	g, held := m.held[c.Name]
 	if held && g.Holder == c.Holder && g.RequestID == c.RequestID {
+		if c.Wait == 0 {
+			g.Taken = true
+			m.held[c.Name] = g
+		}
 		return verdict{replayed: true}
 	}
 	if at := m.waiting(c.Name, c.Holder, c.RequestID); at >= 0 {
@@ -185,10 +195,10 @@ func (m *model) acquire(e lease.Entry, c lease.Acquire) verdict {
 	}
 	_, cools := m.cooling[c.Name]
 	if !held && !cools && len(m.queues[c.Name]) == 0 {
-		return m.grant(e, w, verdict{})
+		return m.grant(e, w, verdict{}, c.Wait == 0)
 	}
 	if held && c.Reclaim && g.Holder == c.Holder {
-		return m.grant(e, w, m.end(e, c.Name, lease.Reclaimed, ""))
+		return m.grant(e, w, m.end(e, c.Name, lease.Reclaimed, ""), c.Wait == 0)
 	}
 	if c.Wait > 0 {
 		m.queues[c.Name] = append(slices.Clone(m.queues[c.Name]), w)

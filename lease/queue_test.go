@@ -28,7 +28,7 @@ func TestTable_Release_GrantsTheFirstWaiterAsAsked(t *testing.T) {
 	r := table.Apply(lease.Entry{Index: 12, Term: 3, At: 3333}, lease.Release{Name: "a", Holder: "alice", Token: 7})
 	want := lease.Grant{
 		Token: 12, Term: 3, Renewal: 12, Holder: "bob", RequestID: "b", Value: "new",
-		TTL: 3 * time.Second, LockDelay: time.Second, GrantedAt: 3333, RenewedAt: 3333,
+		TTL: 3 * time.Second, LockDelay: time.Second, Place: 9, GrantedAt: 3333, RenewedAt: 3333,
 	}
 	if got := *table.Get("a").Grant; got != want {
 		t.Errorf("grant: got %+v, want %+v", got, want)
@@ -67,7 +67,7 @@ func TestTable_Abandon_OfAGrantedRequest(t *testing.T) {
 	token := l.acquire("a", "alice", "a1")
 	place := l.wait("a", "bob", "b1")
 	granted := l.apply(lease.Release{Name: "a", Holder: "alice", Token: token}).Entry.Index
-	r := l.apply(lease.Abandon{Name: "a", Holder: "bob", RequestID: "b1", Place: place, Reason: lease.ClientGone})
+	r := l.apply(lease.Abandon{Name: "a", Holder: "bob", RequestID: "b1", Place: place, Reason: lease.WaitOver})
 	wantErr(t, r, lease.ErrNotQueued)
 	if !r.Lease.HeldBy("bob", "b1") || r.Lease.Grant.Token != granted || r.Events[0].Other != granted {
 		t.Errorf("got lease %+v and event %+v, want the grant of token %d", r.Lease, r.Events[0], granted)

@@ -91,6 +91,9 @@ func drawCommand(t *rapid.T, m *model, e lease.Entry) lease.Command {
 			w := queue[len(queue)-1]
 			holder, id, places = w.Holder, rapid.Just(w.RequestID), []uint64{w.Place, w.Place - 1, queue[0].Place}
 		}
+		if g.Token != 0 && !g.Taken && rapid.Bool().Draw(t, "of the grant") {
+			holder, id, places = g.Holder, rapid.Just(g.RequestID), []uint64{g.Place, g.Place, g.Place - 1}
+		}
 		return lease.Abandon{
 			Name: name, Holder: holder, RequestID: id.Draw(t, "request"), Place: rapid.SampledFrom(places).Draw(t, "place"),
 			Reason: rapid.SampledFrom([]lease.Reason{lease.WaitOver, lease.ClientGone, lease.NotBack}).Draw(t, "reason"),
@@ -312,6 +315,8 @@ func TestTable_AgreesWithModel_DrawsEverything(t *testing.T) {
 		"lease.Abandon <nil> replayed=false already=false ended=0 place=1: abandoned",
 		"lease.Abandon request is not queued replayed=false already=false ended=0 place=0: refused",
 		"lease.Abandon request is not queued replayed=false already=false ended=1 place=0: refused",
+		"lease.Abandon <nil> replayed=false already=false ended=1 place=0: released",
+		"lease.Abandon <nil> replayed=false already=false ended=1 place=0: released granted",
 		"lease.Revoke <nil> replayed=false already=false ended=1 place=0: revoked",
 		"lease.Revoke <nil> replayed=false already=false ended=1 place=0: revoked granted",
 		"lease.Revoke <nil> replayed=false already=false ended=1 place=0: revoked cooling",

@@ -53,7 +53,7 @@ func TestTable_Acquire_KeepsTheEntry(t *testing.T) {
 
 	want := lease.Grant{
 		Token: 7, Term: 2, Renewal: 9, Renewals: 1, Holder: "h", RequestID: "r",
-		TTL: time.Second, GrantedAt: 1111, RenewedAt: 2222,
+		TTL: time.Second, Place: 7, Taken: true, GrantedAt: 1111, RenewedAt: 2222,
 	}
 	if got := *table.Get("a").Grant; got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -29,6 +29,10 @@ var arrows = map[string][]string{
 	"lease":        {},
 	"client":       {"httpapi/wire", "lease"},
 
+	// For resources, which know nothing of leasehold but its tokens.
+	"fence":          {},
+	"fence/sqlfence": {"fence"},
+
 	// No arrow leads to it: it is for tests, and must not become part of the program.
 	"cluster/clustertest": {"cluster"},
 
@@ -43,6 +47,9 @@ var others = map[string]struct {
 }{
 	"lease":        {[]string{"github.com/tidwall/btree"}, "the state machine must not depend on anything that could differ between nodes"},
 	"httpapi/wire": {nil, "every client has to carry what the JSON types need"},
+
+	"fence":          {nil, "every resource server has to carry what it needs"},
+	"fence/sqlfence": {nil, "which driver to use is the choice of the program"},
 }
 
 // clientMayNotNeed is what a program with our client must not have to carry,
