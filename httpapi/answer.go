@@ -50,7 +50,8 @@ func (s *Server) writeAnswer(w http.ResponseWriter, c *call, a answer) {
 func (s *Server) writeToTheLiving(w http.ResponseWriter, c *call, a answer) {
 	written := false
 	defer func() { a.answered(written) }()
-	if conn, ok := c.r.Context().Value(connKey{}).(*clientConn); ok {
+	conn, real := c.r.Context().Value(connKey{}).(*clientConn)
+	if real {
 		defer conn.sendIfHere()()
 	}
 	if c.r.Context().Err() != nil {
@@ -58,8 +59,11 @@ func (s *Server) writeToTheLiving(w http.ResponseWriter, c *call, a answer) {
 	}
 	s.writeJSON(w, http.StatusOK, "application/json", a.body, a.at)
 	// A flush hands all of it to the kernel, or fails because the client's side is
-	// closed, or has refused what was sent before: then it got nothing.
-	if written = http.NewResponseController(w).Flush() == nil; !written {
+	// closed. One that was closed between that look and the sending has reset the
+	// connection by now, if it is near; later it may have read the answer first, and
+	// then a reset means nothing.
+	written = http.NewResponseController(w).Flush() == nil && !(real && conn.isReset())
+	if !written {
 		panic(http.ErrAbortHandler)
 	}
 }

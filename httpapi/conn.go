@@ -41,10 +41,28 @@ func (l clientListener) Accept() (net.Conn, error) {
 // Write sends p whole or, in the mode that sendIfHere sets, fails without having
 // sent anything if the client has hung up.
 func (c *clientConn) Write(p []byte) (int, error) {
-	if c.ifHere.Load() && c.raw != nil && hasHungUp(c.raw) {
+	if c.ifHere.Load() && c.hasHungUp() {
 		return 0, errHungUp
 	}
 	return c.Conn.Write(p)
+}
+
+// hasHungUp says whether the client has closed its direction of the connection.
+func (c *clientConn) hasHungUp() bool {
+	if c.raw == nil {
+		return false
+	}
+	hungUp, _ := otherSide(c.raw)
+	return hungUp
+}
+
+// isReset says whether the client takes nothing any more.
+func (c *clientConn) isReset() bool {
+	if c.raw == nil {
+		return false
+	}
+	_, reset := otherSide(c.raw)
+	return reset
 }
 
 // sendIfHere sets the mode of Write until restore is called.
@@ -77,7 +95,7 @@ func whileHere(r *http.Request) (_ context.Context, stop func()) {
 				return
 			case <-look.C:
 			}
-			if hasHungUp(c.raw) {
+			if c.hasHungUp() {
 				cancel()
 				return
 			}

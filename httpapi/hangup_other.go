@@ -4,6 +4,6 @@ package httpapi
 
 import "syscall"
 
-// hasHungUp leaves it to the context of the request where there is no way to ask
+// otherSide leaves it to the context of the request where there is no way to ask
 // the kernel.
-func hasHungUp(syscall.RawConn) bool { return false }
+func otherSide(syscall.RawConn) (hungUp, reset bool) { return false, false }

@@ -4,15 +4,19 @@ package httpapi
 
 import "syscall"
 
-// hasHungUp says whether the other side has closed its direction of the
-// connection. Go learns of it too, but only once a goroutine has been woken to
-// read that; the kernel knows before. Bytes that nobody reads hide it here.
-func hasHungUp(conn syscall.RawConn) bool {
-	gone := false
+// otherSide says whether the client has closed its direction of a connection, and
+// whether it takes nothing any more either. Go learns of it too, but only once a
+// goroutine has been woken to read that; the kernel knows before. Bytes that
+// nobody reads hide it here.
+func otherSide(conn syscall.RawConn) (hungUp, reset bool) {
 	err := conn.Control(func(fd uintptr) {
 		var one [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		gone = err == nil && n == 0 || err == syscall.ECONNRESET
+		reset = err == syscall.ECONNRESET
+		hungUp = reset || err == nil && n == 0
 	})
-	return gone || err != nil
+	if err != nil { // it was closed on our side
+		return true, true
+	}
+	return hungUp, reset
 }
