@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"crypto/rand"
-	"fmt"
-	"os"
-	"strings"
-
 	urfave "github.com/urfave/cli/v2"
 
+	"leasehold/client"
 	"leasehold/httpapi/wire"
 	"leasehold/lease"
 )
@@ -50,7 +46,7 @@ func (p *program) acquire(c *urfave.Context, f *acquireFlags) error {
 		return err
 	}
 	if !c.IsSet("holder") {
-		f.holder = defaultHolder()
+		f.holder = client.NewHolder()
 	}
 	if c.IsSet("request-id") {
 		err = acceptable(c, lease.CheckRequestID(f.requestID))
@@ -73,14 +69,4 @@ func (p *program) acquire(c *urfave.Context, f *acquireFlags) error {
 		return err
 	}
 	return p.printGrant(f.access, grant)
-}
-
-// defaultHolder gives a holder that no other process has: a name that two of
-// them shared would let each act on the other's grants.
-func defaultHolder() string {
-	host, err := os.Hostname()
-	if err != nil || lease.CheckHolder(host) != nil || len(host) > 200 {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:8]))
 }

@@ -17,6 +17,10 @@ import (
 // It is done once for all commands, by their flag definitions: only those tell
 // whether the word after a flag is its value. What follows a "--" is never a flag.
 
+// runsCommand are the commands for which a "--" also divides their arguments: what
+// follows it is another command.
+var runsCommand = []string{"exec", "elect"}
+
 // completionFlag ends a line that the shell wants completed.
 const completionFlag = "--generate-bash-completion"
 
@@ -67,6 +71,8 @@ func split(command *urfave.Command, path string, words []string) (flags, rest []
 		word := words[0]
 		words = words[1:]
 		switch {
+		case word == "--" && len(rest) > 0 && slices.Contains(runsCommand, command.Name):
+			return flags, append(append(rest, word), words...), nil
 		case word == "--":
 			return flags, append(rest, words...), nil
 		case !isFlag(word):

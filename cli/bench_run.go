@@ -16,7 +16,7 @@ import (
 // benchRun is one bench: its workers, and what they share.
 type benchRun struct {
 	flags   benchFlags
-	client  *client.Client // finds the leader; the load goes past it
+	client  *client.API // finds the leader; the load goes past it
 	workers []*worker
 
 	// begin and end bound the time measured. They are set before the workers
@@ -27,7 +27,7 @@ type benchRun struct {
 	leader string     // host:port
 }
 
-func newBenchRun(f benchFlags, c *client.Client) *benchRun {
+func newBenchRun(f benchFlags, c *client.API) *benchRun {
 	run := &benchRun{flags: f, client: c}
 	id := strings.ToLower(rand.Text()[:8]) // so that runs do not meet each other's leases
 	for i := range f.clients {

@@ -18,4 +18,9 @@
 //	123  the lease is lost: the token, or the request id, names a grant that is over
 //	125  no server could be reached, or none could serve
 //	128+n ended by signal n while waiting
+//
+// exec and elect exit as the command that they run does, with 128+n if signal n
+// ended it, 126 or 127 if it cannot be run, 123 if its lease was lost, and 125 for
+// every failure of leasehold. What holds such a command is a job (job_unix.go), with
+// its guard.
 package cli

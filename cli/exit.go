@@ -58,9 +58,12 @@ func exitCode(err error) int {
 	var usage *usageError
 	var exiter urfave.ExitCoder
 	var problem *client.Error
+	var status *exitStatus
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &status):
+		return status.code
 	case errors.As(err, &signalled):
 		return exitSignal + int(signalled.signal)
 	case errors.As(err, &usage), errors.As(err, &exiter):
@@ -83,6 +86,9 @@ func (p *program) report(err error) {
 	var enough *enoughError
 	if errors.As(err, &enough) {
 		return // whoever reads this has stopped it, and there is nothing else to tell
+	}
+	if status, ok := err.(*exitStatus); ok && status.cause == nil {
+		return // it is that of a command, which has said what there was to say
 	}
 	var usage *usageError
 	if errors.As(err, &usage) {

@@ -62,8 +62,8 @@ func (p *program) addresses(a *access) []string {
 }
 
 // client gives a client for the cluster. The caller closes it.
-func (p *program) client(c *urfave.Context, a *access) (*client.Client, error) {
-	cl, err := client.New(client.Config{Servers: p.addresses(a), Timeout: a.timeout.duration()})
+func (p *program) client(c *urfave.Context, a *access) (*client.API, error) {
+	cl, err := client.NewAPI(client.Config{Servers: p.addresses(a), Timeout: a.timeout.duration()})
 	if err != nil {
 		return nil, usagef(c, "%v", err)
 	}

@@ -96,7 +96,7 @@ func (p *program) inspect(c *urfave.Context, f *inspectFlags) error {
 
 // runningLog asks a node for its own log.
 func runningLog(ctx context.Context, address string, f *inspectFlags) (wire.Log, error) {
-	cl, err := client.New(client.Config{Servers: []string{address}})
+	cl, err := client.NewAPI(client.Config{Servers: []string{address}})
 	if err != nil {
 		return wire.Log{}, err
 	}

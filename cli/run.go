@@ -49,7 +49,8 @@ func (p *program) app() *urfave.App {
 		Name:  "leasehold",
 		Usage: "leases with fencing tokens, agreed on by Raft",
 		Description: "Exit codes: 0 done · 1 error, an unknown outcome among them · 2 usage · 75 not acquired, the lease is held ·\n" +
-			"123 the lease is lost · 125 no server could be reached, or none could serve · 128+n ended by signal n",
+			"123 the lease is lost · 125 no server could be reached, or none could serve · 128+n ended by signal n ·\n" +
+			"exec and elect: that of the command, 126 or 127 if it cannot be run",
 		Version: version(),
 		Commands: []*urfave.Command{
 			p.serveCommand(p.serve),
@@ -62,6 +63,9 @@ func (p *program) app() *urfave.App {
 			p.watchCommand(),
 			p.requestsCommand(),
 			p.registerCommand(),
+			p.execCommand(),
+			p.electCommand(),
+			p.guardCommand(),
 			p.statusCommand(),
 			p.inspectCommand(),
 			p.benchCommand(),

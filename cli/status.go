@@ -62,7 +62,7 @@ func (p *program) status(c *urfave.Context, a *access) error {
 const remarkAfter = 500 * time.Millisecond
 
 // askNodes makes a survey, and says so if a node makes us wait.
-func (p *program) askNodes(ctx context.Context, a *access, cl *client.Client) []node {
+func (p *program) askNodes(ctx context.Context, a *access, cl *client.API) []node {
 	limit := min(a.timeout.duration(), client.DefaultTryTimeout)
 	ask := func(ctx context.Context, server string) (wire.Status, error) {
 		ctx, cancel := context.WithTimeoutCause(ctx, limit, &noAnswer{server, limit})

@@ -23,14 +23,14 @@ import (
 // A grant with Replayed set was made by an earlier try or call, and its TTL runs
 // from then. The TTL of one that was waited for runs from some time before the
 // answer: renew it once before trusting a deadline of your own.
-func (c *Client) Acquire(ctx context.Context, a wire.AcquireRequest) (wire.Grant, error) {
+func (api *API) Acquire(ctx context.Context, a wire.AcquireRequest) (wire.Grant, error) {
 	until := time.Now().Add(time.Duration(min(a.WaitMillis, lease.MaxWait.Milliseconds())) * time.Millisecond)
 	named := a.RequestID != ""
 	for {
 		if !named {
 			a.RequestID = rand.Text()
 		}
-		g, err := c.acquire(ctx, a)
+		g, err := api.acquire(ctx, a)
 		left := time.Until(until)
 		if named || left <= 0 || !errors.Is(err, lease.ErrRequestEnded) {
 			return g, err
@@ -41,7 +41,7 @@ func (c *Client) Acquire(ctx context.Context, a wire.AcquireRequest) (wire.Grant
 	}
 }
 
-func (c *Client) acquire(ctx context.Context, a wire.AcquireRequest) (wire.Grant, error) {
+func (api *API) acquire(ctx context.Context, a wire.AcquireRequest) (wire.Grant, error) {
 	r, err := post("/v1/acquire", a, a.Name, a.Holder, a.RequestID, a.Value)
 	if err != nil {
 		return wire.Grant{}, err
@@ -55,5 +55,5 @@ func (c *Client) acquire(ctx context.Context, a wire.AcquireRequest) (wire.Grant
 			return body
 		}
 	}
-	return call[wire.Grant](ctx, c, r)
+	return call[wire.Grant](ctx, api, r)
 }

@@ -29,30 +29,30 @@ type pulse struct {
 
 // whileAlive gives a context that ends when the server no longer answers. The
 // caller calls stop when its request has been answered.
-func (c *Client) whileAlive(ctx context.Context, server string) (_ context.Context, stop func()) {
-	c.mu.Lock()
-	p := c.pulses[server]
+func (api *API) whileAlive(ctx context.Context, server string) (_ context.Context, stop func()) {
+	api.mu.Lock()
+	p := api.pulses[server]
 	if p == nil || p.ctx.Err() != nil { // the last request that waited there took it to be dead
 		p = &pulse{done: make(chan struct{})}
 		p.ctx, p.cancel = context.WithCancelCause(context.Background())
-		c.pulses[server] = p
-		go c.feel(p, server)
+		api.pulses[server] = p
+		go api.feel(p, server)
 	}
 	p.waiting++
-	c.mu.Unlock()
+	api.mu.Unlock()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	detach := context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })
 	return ctx, func() {
 		detach()
 		cancel(nil)
-		c.mu.Lock()
+		api.mu.Lock()
 		p.waiting--
 		last := p.waiting == 0
-		if last && c.pulses[server] == p {
-			delete(c.pulses, server)
+		if last && api.pulses[server] == p {
+			delete(api.pulses, server)
 		}
-		c.mu.Unlock()
+		api.mu.Unlock()
 		if last {
 			p.cancel(nil)
 			<-p.done
@@ -61,7 +61,7 @@ func (c *Client) whileAlive(ctx context.Context, server string) (_ context.Conte
 }
 
 // feel asks the server until it is silent or nobody waits there any more.
-func (c *Client) feel(p *pulse, server string) {
+func (api *API) feel(p *pulse, server string) {
 	defer close(p.done)
 	tick := time.NewTicker(aliveEvery)
 	defer tick.Stop()
@@ -71,7 +71,7 @@ func (c *Client) feel(p *pulse, server string) {
 			return
 		case <-tick.C:
 		}
-		if !c.lives(p.ctx, server) {
+		if !api.lives(p.ctx, server) {
 			p.cancel(errSilent)
 			return
 		}
@@ -79,14 +79,14 @@ func (c *Client) feel(p *pulse, server string) {
 }
 
 // lives asks a server for any sign of life.
-func (c *Client) lives(ctx context.Context, server string) bool {
+func (api *API) lives(ctx context.Context, server string) bool {
 	ctx, cancel := context.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/livez", nil)
 	if err != nil {
 		return false
 	}
-	resp, err := c.http.Do(req)
+	resp, err := api.http.Do(req)
 	if err != nil {
 		return false
 	}

@@ -35,7 +35,7 @@ func (c Consistency) query() url.Values {
 
 // Renew keeps a grant alive for its whole TTL from now. Errors besides the
 // common ones: [lease.ErrLost], [lease.ErrNotHolder].
-func (c *Client) Renew(ctx context.Context, renew wire.RenewRequest) (wire.Grant, error) {
+func (api *API) Renew(ctx context.Context, renew wire.RenewRequest) (wire.Grant, error) {
 	texts := []string{renew.Name, renew.Holder}
 	if renew.Value != nil {
 		texts = append(texts, *renew.Value)
@@ -44,25 +44,25 @@ func (c *Client) Renew(ctx context.Context, renew wire.RenewRequest) (wire.Grant
 	if err != nil {
 		return wire.Grant{}, err
 	}
-	return call[wire.Grant](ctx, c, r)
+	return call[wire.Grant](ctx, api, r)
 }
 
 // Release ends a grant. To release again what was released is a success, with
 // Already set. Errors besides the common ones: [lease.ErrLost] if the grant
 // ended in another way, [lease.ErrNotHolder].
-func (c *Client) Release(ctx context.Context, release wire.ReleaseRequest) (wire.Release, error) {
+func (api *API) Release(ctx context.Context, release wire.ReleaseRequest) (wire.Release, error) {
 	r, err := post("/v1/release", release, release.Name, release.Holder)
 	if err != nil {
 		return wire.Release{}, err
 	}
-	return call[wire.Release](ctx, c, r)
+	return call[wire.Release](ctx, api, r)
 }
 
 // Lease reads one lease. A free one is no error.
-func (c *Client) Lease(ctx context.Context, name string, consistency Consistency) (wire.Lease, error) {
+func (api *API) Lease(ctx context.Context, name string, consistency Consistency) (wire.Lease, error) {
 	r := get(namePath("/v1/leases/", name), consistency.query())
 	r.leaderOnly = consistency.leaderOnly()
-	return call[wire.Lease](ctx, c, r)
+	return call[wire.Lease](ctx, api, r)
 }
 
 // LeasesQuery selects the leases of a list.
@@ -74,7 +74,7 @@ type LeasesQuery struct {
 }
 
 // Leases reads one page of the leases that are held, in the order of their names.
-func (c *Client) Leases(ctx context.Context, q LeasesQuery) (wire.Leases, error) {
+func (api *API) Leases(ctx context.Context, q LeasesQuery) (wire.Leases, error) {
 	query := url.Values{}
 	set := func(key, value string) {
 		if value != "" {
@@ -89,31 +89,31 @@ func (c *Client) Leases(ctx context.Context, q LeasesQuery) (wire.Leases, error)
 	}
 	r := get("/v1/leases", query)
 	r.leaderOnly = q.Consistency.leaderOnly()
-	return call[wire.Leases](ctx, c, r)
+	return call[wire.Leases](ctx, api, r)
 }
 
 // Requests tells what is known of a request id: what became of an acquire whose
 // answer was lost. An empty list means that nothing is known.
-func (c *Client) Requests(ctx context.Context, requestID string) ([]wire.Request, error) {
+func (api *API) Requests(ctx context.Context, requestID string) ([]wire.Request, error) {
 	r := get("/v1/requests/"+url.PathEscape(requestID), nil)
 	r.leaderOnly = true
-	return call[[]wire.Request](ctx, c, r)
+	return call[[]wire.Request](ctx, api, r)
 }
 
 // Status reads one server's view of itself. The call is made once, and only to
 // this server.
-func (c *Client) Status(ctx context.Context, server string) (wire.Status, error) {
-	return ask[wire.Status](ctx, c, server, get("/v1/status", nil))
+func (api *API) Status(ctx context.Context, server string) (wire.Status, error) {
+	return ask[wire.Status](ctx, api, server, get("/v1/status", nil))
 }
 
 // Cluster reads the members of the cluster, as some server knows them.
-func (c *Client) Cluster(ctx context.Context) (wire.Cluster, error) {
-	return call[wire.Cluster](ctx, c, get("/v1/cluster", nil))
+func (api *API) Cluster(ctx context.Context) (wire.Cluster, error) {
+	return call[wire.Cluster](ctx, api, get("/v1/cluster", nil))
 }
 
 // Log reads a part of the Raft log of one server, from an index on, with at most
 // limit entries; 0 leaves either to the server. An empty server means any.
-func (c *Client) Log(ctx context.Context, server string, from uint64, limit int) (wire.Log, error) {
+func (api *API) Log(ctx context.Context, server string, from uint64, limit int) (wire.Log, error) {
 	query := url.Values{}
 	if from != 0 {
 		query.Set("from", strconv.FormatUint(from, 10))
@@ -121,12 +121,12 @@ func (c *Client) Log(ctx context.Context, server string, from uint64, limit int)
 	if limit != 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
-	return askAny[wire.Log](ctx, c, server, get("/v1/log", query))
+	return askAny[wire.Log](ctx, api, server, get("/v1/log", query))
 }
 
 // Version reads the version that one server runs. An empty server means any.
-func (c *Client) Version(ctx context.Context, server string) (wire.Version, error) {
-	return askAny[wire.Version](ctx, c, server, get("/version", nil))
+func (api *API) Version(ctx context.Context, server string) (wire.Version, error) {
+	return askAny[wire.Version](ctx, api, server, get("/version", nil))
 }
 
 // namePath gives the escaped path of a lease or register. The slashes of its name

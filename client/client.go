@@ -2,112 +2,143 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
+	"errors"
+	"iter"
 	"sync"
 	"time"
+
+	"leasehold/httpapi/wire"
 )
 
-// Client calls the servers of one cluster. It may be used by any number of
-// goroutines at once.
+// closeTimeout bounds how long Close waits for what is cleaned up in the background.
+const closeTimeout = 2 * time.Second
+
+// Client holds leases, under the name of one holder, and renews them. It may be
+// used by any number of goroutines at once, and for any number of leases.
 type Client struct {
-	servers *servers
-	http    *http.Client
+	api     *API
+	holder  string
+	renewer *renewer
 
-	timeout, tryTimeout time.Duration
-	// owned: the HTTP client is this client's own, and so are its connections.
-	owned bool
-	// reports: its transport reports each connection that a request gets.
-	reports bool
-
-	mu     sync.Mutex // guards what follows
-	pulses map[string]*pulse
+	// Cleaning up goes on in the background when a call has ended before its request
+	// did. It is bounded by resolveTimeout.
+	background sync.WaitGroup
+	ctx        context.Context // ends what is under way when the client is closed
+	cancel     context.CancelCauseFunc
+	hurry      context.Context // ends the background too
+	abort      context.CancelFunc
 }
 
-// New gives a client. It makes no connection yet.
+// New makes a client. It makes no connection yet, and runs nothing until it has a
+// lease.
 func New(config Config) (*Client, error) {
-	if err := config.Validate(); err != nil {
-		return nil, err
-	}
-	list, err := newServers(config.Servers)
+	api, err := NewAPI(config)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{servers: list, timeout: config.Timeout, tryTimeout: config.TryTimeout, pulses: make(map[string]*pulse)}
-	if c.timeout == 0 {
-		c.timeout = DefaultTimeout
+	c := &Client{api: api, holder: config.Holder}
+	if c.holder == "" {
+		c.holder = NewHolder()
 	}
-	if c.tryTimeout == 0 {
-		c.tryTimeout = DefaultTryTimeout
-	}
-	hc := config.HTTPClient
-	if hc == nil {
-		hc, c.owned = newHTTPClient(), true
-	}
-	// A copy, because the client follows redirects itself: it bounds their number,
-	// and it must know which server has answered.
-	own := *hc
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c.http = &own
-	_, c.reports = own.Transport.(*http.Transport)
-	c.reports = c.reports || own.Transport == nil
+	c.renewer = newRenewer(c)
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.hurry, c.abort = context.WithCancel(context.Background())
 	return c, nil
 }
 
-// Close closes the idle connections of a client that was not given an HTTP
-// client. Calls under way go on.
+// API gives the calls below the client, with the same servers and connections.
+func (c *Client) API() *API { return c.api }
+
+// Holder is what the client calls itself.
+func (c *Client) Holder() string { return c.holder }
+
+// Close ends every call under way with [ErrClosed], releases the leases that the
+// client still holds, and closes idle connections. Call it when nothing that they
+// protect goes on. It waits for what is being cleaned up, at most 2 s after the
+// releases; each of those is bounded as [Lease.Release] is.
 func (c *Client) Close() error {
-	if c.owned {
-		c.http.CloseIdleConnections()
-	}
-	return nil
+	c.cancel(ErrClosed)
+	var errs []error
+	var mu sync.Mutex
+	inParallel(closers, c.renewer.close(), func(l *Lease) {
+		if err := l.Release(); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		}
+	})
+	late := time.AfterFunc(closeTimeout, c.abort)
+	c.background.Wait()
+	late.Stop()
+	c.abort()
+	return errors.Join(append(errs, c.api.Close())...)
 }
 
-// Leader gives the URL of the server that the client takes for the leader, empty
-// if it knows none. Calls that only a leader answers teach it.
-func (c *Client) Leader() string { return c.servers.hint() }
+// closers is how many releases go out at the same time when a client is closed.
+const closers = 32
 
-// call makes a request to whichever server can serve it, and decodes the answer.
-func call[T any](ctx context.Context, c *Client, r request) (T, error) {
-	var into T
-	body, err := c.do(ctx, r)
-	if err != nil {
-		return into, err
+// inParallel calls do for each item, some at the same time.
+func inParallel[T any](limit int, items []T, do func(T)) {
+	var all sync.WaitGroup
+	next := make(chan T)
+	for range min(limit, len(items)) {
+		all.Go(func() {
+			for item := range next {
+				do(item)
+			}
+		})
 	}
-	return into, decode(body, &into, c.Leader())
+	for _, item := range items {
+		next <- item
+	}
+	close(next)
+	all.Wait()
 }
 
-// ask makes a request to one server, once. Its answer is wanted, not the
-// cluster's, so no other server will do.
-func ask[T any](ctx context.Context, c *Client, server string, r request) (T, error) {
-	var into T
-	base, err := parseServer(server)
-	if err != nil {
-		return into, err
+// open gives a context for a call, which also ends when the client is closed.
+func (c *Client) open(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.tryTimeout)
+}
+
+// giveBack releases a grant, whatever context its owner has.
+func (c *Client) giveBack(r wire.ReleaseRequest, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	a, _, e := c.exchange(ctx, base, base+r.path, r)
-	if e == nil {
-		_, e = a.judge(base, r)
-	}
-	if e != nil {
-		return into, e
-	}
-	return into, decode(a.body, &into, base)
+	_, err := c.api.Release(ctx, r)
+	return err
 }
 
-// askAny is [ask] for a named server, or [call] if none is named.
-func askAny[T any](ctx context.Context, c *Client, server string, r request) (T, error) {
-	if server == "" {
-		return call[T](ctx, c, r)
-	}
-	return ask[T](ctx, c, server, r)
+// Watch gives what happens in the cluster; see [API.Watch].
+func (c *Client) Watch(ctx context.Context, o WatchOptions) iter.Seq2[wire.Event, error] {
+	return c.api.Watch(ctx, o)
 }
 
-func decode(body []byte, into any, server string) error {
-	if err := json.Unmarshal(body, into); err != nil {
-		return unexpected(server, http.StatusOK, excerpt(body))
+// List gives the leases whose names start with prefix and that are held or
+// cooling, in the order of their names. It reads pages; each shows one moment,
+// and they follow each other. An error is the last pair.
+func (c *Client) List(ctx context.Context, prefix string) iter.Seq2[wire.Lease, error] {
+	return func(yield func(wire.Lease, error) bool) {
+		query := LeasesQuery{Prefix: prefix, Limit: 1000}
+		for {
+			page, err := c.api.Leases(ctx, query)
+			if err != nil {
+				yield(wire.Lease{}, err)
+				return
+			}
+			for _, l := range page.Leases {
+				if !yield(l, nil) {
+					return
+				}
+			}
+			if page.Next <= query.After { // "" at the end
+				return
+			}
+			query.After = page.Next
+		}
 	}
-	return nil
 }

@@ -1,14 +1,18 @@
 package client
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"leasehold/lease"
 )
 
 const (
@@ -24,7 +28,7 @@ const (
 // that a host that does not answer is known to have received nothing.
 const dialTimeout = time.Second
 
-// Config of a [Client].
+// Config of a [Client] or an [API].
 type Config struct {
 	// Servers of one cluster to ask, each as host:port or http://host:port, in
 	// any order. One is enough to find the others' leader; all of them keep the
@@ -39,6 +43,10 @@ type Config struct {
 	// and never answers does not use up the whole call. 0 means
 	// [DefaultTryTimeout].
 	TryTimeout time.Duration
+	// Holder is what a [Client] calls itself. Empty means [NewHolder]. Two processes
+	// must not share one, unless the second is the first one started again, which
+	// then takes over with [AcquireOptions.Reclaim].
+	Holder string
 }
 
 // Validate says what is wrong with the configuration.
@@ -57,7 +65,21 @@ func (c Config) Validate() error {
 	if c.TryTimeout < 0 {
 		return fmt.Errorf("try timeout %v is negative", c.TryTimeout)
 	}
+	if c.Holder != "" {
+		return lease.CheckHolder(c.Holder)
+	}
 	return nil
+}
+
+// NewHolder gives a holder that no other process has, in the form
+// host-pid-random: a name that two of them shared would let each act on the
+// other's grants.
+func NewHolder() string {
+	host, err := os.Hostname()
+	if err != nil || lease.CheckHolder(host) != nil || len(host) > 200 {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:8]))
 }
 
 // parseServer gives the base URL of a server, without a slash at its end.

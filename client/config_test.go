@@ -35,22 +35,22 @@ func TestParseServer(t *testing.T) {
 }
 
 // A configuration that cannot work is refused when the client is made.
-func TestNew_RefusesABadConfig(t *testing.T) {
+func TestNewAPI_RefusesABadConfig(t *testing.T) {
 	for name, config := range map[string]Config{
 		"no server":        {},
 		"bad server":       {Servers: []string{"n1:1", "n2"}},
 		"negative timeout": {Servers: []string{"n1:1"}, Timeout: -time.Second},
 		"negative try":     {Servers: []string{"n1:1"}, TryTimeout: -time.Second},
 	} {
-		if _, err := New(config); err == nil {
+		if _, err := NewAPI(config); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
 // A server given twice is asked once in a round.
-func TestNew_ServerGivenTwice_IsOneServer(t *testing.T) {
-	c, err := New(Config{Servers: []string{"n1:1", "http://n1:1/", "n2:2"}})
+func TestNewAPI_ServerGivenTwice_IsOneServer(t *testing.T) {
+	c, err := NewAPI(Config{Servers: []string{"n1:1", "http://n1:1/", "n2:2"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
+	"time"
 
 	"leasehold/httpapi/wire"
 	"leasehold/lease"
+)
+
+// The refusals of the cluster. They are those of package lease, under the names
+// by which a user of this package alone knows them.
+var (
+	// ErrHeld: another grant of the lease is live. The [Error] tells whose, and when
+	// to ask again.
+	ErrHeld = lease.ErrHeld
+	// ErrCooling: the lock delay of the grant before still runs.
+	ErrCooling = lease.ErrCooling
+	// ErrLost: the grant is over, or cannot be relied on any more. See [LostError].
+	ErrLost = lease.ErrLost
+	// ErrNotHolder: the token belongs to another holder.
+	ErrNotHolder = lease.ErrNotHolder
+	// ErrRequestEnded: the grant that this request id once made is over.
+	ErrRequestEnded = lease.ErrRequestEnded
+	// ErrStaleToken: the register has seen a higher token, or the token is not live.
+	ErrStaleToken = lease.ErrStaleToken
 )
 
 var (
@@ -26,6 +46,11 @@ var (
 	// ErrWaitTimeout: the request waited in the queue as long as it asked for, and is
 	// out of it.
 	ErrWaitTimeout = errors.New("the wait is over")
+
+	// ErrReleased: the lease was given back by [Lease.Release].
+	ErrReleased = errors.New("the lease was released")
+	// ErrClosed: the client was closed.
+	ErrClosed = errors.New("the client is closed")
 )
 
 // Codes that the client itself gives; all others come from servers.
@@ -101,6 +126,28 @@ func (e *Error) sentinel() error {
 	}
 	return nil
 }
+
+// Holder gives who has the lease, where the answer tells it: with [ErrHeld],
+// [ErrNotHolder] and [ErrLost]. Otherwise it is empty.
+func (e *Error) Holder() string {
+	if e.Lease == nil {
+		return ""
+	}
+	return e.Lease.Holder
+}
+
+// RetryAfter is when asking again may help, from the time of the answer; 0 if
+// nothing is known of it. With [ErrHeld] it is sufficient if the holder is silent
+// from now on.
+func (e *Error) RetryAfter() time.Duration {
+	if e.RetryAfterMillis == nil {
+		return 0
+	}
+	return time.Duration(min(*e.RetryAfterMillis, maxMillis)) * time.Millisecond
+}
+
+// maxMillis is the longest time in milliseconds that a Duration can hold.
+const maxMillis = math.MaxInt64 / int64(time.Millisecond)
 
 // unreachable is the error of a try that had no effect and brought no answer.
 func unreachable(server string, cause error) *Error {

@@ -20,6 +20,8 @@ import (
 type fake struct {
 	*httptest.Server
 
+	tellsStatus bool // the test's handler answers for it
+
 	mu       sync.Mutex // guards requests
 	requests []sent
 }
@@ -32,6 +34,10 @@ func serve(t *testing.T, handle func(n int, w http.ResponseWriter, r *http.Reque
 	f := &fake{}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path == "/v1/status" && !f.tellsStatus {
+			answerJSON(w, http.StatusOK, wire.Status{}) // to a search: it lives, and knows no leader
+			return
+		}
 		f.mu.Lock()
 		f.requests = append(f.requests, sent{r.Method, r.RequestURI, string(body)})
 		n := len(f.requests)
@@ -93,9 +99,9 @@ func breakOff(w http.ResponseWriter) {
 	}
 }
 
-func dial(t *testing.T, servers ...string) *Client {
+func dial(t *testing.T, servers ...string) *API {
 	t.Helper()
-	c, err := New(Config{Servers: servers, Timeout: 5 * time.Second})
+	c, err := NewAPI(Config{Servers: servers, Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,10 +122,10 @@ type network map[string]func(*http.Request) (*http.Response, error)
 
 func (n network) RoundTrip(r *http.Request) (*http.Response, error) { return n[r.URL.Host](r) }
 
-func (n network) client(t *testing.T, config Config) *Client {
+func (n network) client(t *testing.T, config Config) *API {
 	t.Helper()
 	config.HTTPClient = &http.Client{Transport: n}
-	c, err := New(config)
+	c, err := NewAPI(config)
 	if err != nil {
 		t.Fatal(err)
 	}

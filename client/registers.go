@@ -18,18 +18,18 @@ import (
 // between, and the second try would undo it; and a second try that is refused
 // does not tell what came of the first. Read the register to learn it, or write
 // again if no one else can have written. Tries that had no effect are repeated.
-func (c *Client) PutRegister(ctx context.Context, name string, write wire.WriteRequest) (wire.Write, error) {
+func (api *API) PutRegister(ctx context.Context, name string, write wire.WriteRequest) (wire.Write, error) {
 	r, err := post(namePath("/v1/registers/", name), write, write.Value, write.Lease)
 	if err != nil {
 		return wire.Write{}, err
 	}
 	r.method, r.once = http.MethodPut, true
-	return call[wire.Write](ctx, c, r)
+	return call[wire.Write](ctx, api, r)
 }
 
 // Register reads a register. One that was never written to is no error.
-func (c *Client) Register(ctx context.Context, name string, consistency Consistency) (wire.Register, error) {
+func (api *API) Register(ctx context.Context, name string, consistency Consistency) (wire.Register, error) {
 	r := get(namePath("/v1/registers/", name), consistency.query())
 	r.leaderOnly = consistency.leaderOnly()
-	return call[wire.Register](ctx, c, r)
+	return call[wire.Register](ctx, api, r)
 }

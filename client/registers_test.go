@@ -17,7 +17,7 @@ func answerWritten(w http.ResponseWriter) {
 
 // A write is one PUT with what the caller gave and nothing else; a redirect keeps
 // it as it is.
-func TestClient_PutRegister_FollowsARedirect(t *testing.T) {
+func TestAPI_PutRegister_FollowsARedirect(t *testing.T) {
 	leader := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerWritten(w) })
 	follower := serve(t, sendTo(leader))
 	got, err := dial(t, follower.URL).PutRegister(t.Context(), "config/a", wire.WriteRequest{Value: "<v>", Token: 7, Lease: "jobs/a"})
@@ -38,7 +38,7 @@ func TestClient_PutRegister_FollowsARedirect(t *testing.T) {
 
 // A write whose outcome is unknown is not sent again, not even to another server:
 // the second one could undo what came between.
-func TestClient_PutRegister_UnknownOutcome_IsNotRepeated(t *testing.T) {
+func TestAPI_PutRegister_UnknownOutcome_IsNotRepeated(t *testing.T) {
 	for name, fail := range map[string]func(http.ResponseWriter){
 		"connection broken": breakOff,
 		"504":               func(w http.ResponseWriter) { answerProblem(w, http.StatusGatewayTimeout, "outcome_unknown") },
@@ -64,7 +64,7 @@ func TestClient_PutRegister_UnknownOutcome_IsNotRepeated(t *testing.T) {
 
 // Tries of a write that surely had no effect are repeated like those of any other
 // call.
-func TestClient_PutRegister_NothingHappened_IsRepeated(t *testing.T) {
+func TestAPI_PutRegister_NothingHappened_IsRepeated(t *testing.T) {
 	f := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n <= 2 {
 			answerProblem(w, http.StatusServiceUnavailable, "no_leader")
@@ -82,7 +82,7 @@ func TestClient_PutRegister_NothingHappened_IsRepeated(t *testing.T) {
 
 // A refused write is an error of its own kind, which says what the register has
 // seen.
-func TestClient_PutRegister_StaleToken(t *testing.T) {
+func TestAPI_PutRegister_StaleToken(t *testing.T) {
 	f := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		answerJSON(w, http.StatusPreconditionFailed, wire.Problem{Status: 412, Code: "stale_token", HighestToken: 12, How: "revoked", Index: 9})
 	})
@@ -97,7 +97,7 @@ func TestClient_PutRegister_StaleToken(t *testing.T) {
 }
 
 // Text that JSON cannot carry is refused before anything is sent.
-func TestClient_PutRegister_InvalidUTF8(t *testing.T) {
+func TestAPI_PutRegister_InvalidUTF8(t *testing.T) {
 	f := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerWritten(w) })
 	for _, w := range []wire.WriteRequest{{Value: "\xff"}, {Value: "v", Token: 1, Lease: "\xff"}} {
 		if _, err := dial(t, f.URL).PutRegister(t.Context(), "config", w); err == nil || !strings.Contains(err.Error(), "UTF-8") {
@@ -110,7 +110,7 @@ func TestClient_PutRegister_InvalidUTF8(t *testing.T) {
 }
 
 // A register is read from the leader, or from any server if it may be stale.
-func TestClient_Register(t *testing.T) {
+func TestAPI_Register(t *testing.T) {
 	f := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		answerJSON(w, http.StatusOK, wire.Register{Name: "a/b", Value: "v", Writes: []wire.RegisterWrite{{Index: 3, Verdict: "accepted"}}})
 	})
@@ -131,7 +131,7 @@ func TestClient_Register(t *testing.T) {
 
 // A revoke whose answer was lost is repeated, for that is no second revoke; one
 // that came too late is the refusal that a lost lease is.
-func TestClient_Revoke(t *testing.T) {
+func TestAPI_Revoke(t *testing.T) {
 	f := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		switch n {
 		case 1:

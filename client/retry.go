@@ -23,28 +23,27 @@ const (
 
 // do repeats the request, in rounds over the servers, until the cluster has
 // answered it or time is up.
-func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout+r.wait)
+func (api *API) do(ctx context.Context, r request) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, api.timeout+r.wait)
 	defer cancel()
 	r.until = time.Now().Add(r.wait)
 	var t tries
 	for round := 0; ; round++ {
-		for _, server := range c.servers.order() {
+		for _, server := range api.servers.order() {
 			if ctx.Err() != nil {
 				break
 			}
-			body, v, err := c.try(ctx, server, r)
-			if v == answered && err == nil {
-				return body, nil
+			o := api.hedged(ctx, server, r, &t)
+			if o.verdict == answered && o.err == nil {
+				return o.body, nil
 			}
-			if err.RequestID == "" {
-				err.RequestID = r.requestID
+			if o.err.RequestID == "" {
+				o.err.RequestID = r.requestID
 			}
-			if v == answered {
-				return nil, err
+			if o.verdict == answered {
+				return nil, o.err
 			}
-			t.add(v, err)
-			if v == unknown && r.once {
+			if o.verdict == unknown && r.once {
 				return nil, t.gaveUp(ctx, r)
 			}
 		}

@@ -30,7 +30,7 @@ func requestIDs(t *testing.T, requests []sent) []string {
 
 // An acquire whose answer was lost is sent again with the same request id, the
 // caller's or the client's own.
-func TestClient_Acquire_AnswerLost_RepeatsTheRequestID(t *testing.T) {
+func TestAPI_Acquire_AnswerLost_RepeatsTheRequestID(t *testing.T) {
 	for _, own := range []string{"", "mine-1"} {
 		f := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 			if n <= 2 {
@@ -56,7 +56,7 @@ func TestClient_Acquire_AnswerLost_RepeatsTheRequestID(t *testing.T) {
 }
 
 // Two calls are two requests.
-func TestClient_Acquire_MakesANewRequestIDForEachCall(t *testing.T) {
+func TestAPI_Acquire_MakesANewRequestIDForEachCall(t *testing.T) {
 	f := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerGrant(w) })
 	c := dial(t, f.URL)
 	for range 2 {
@@ -70,13 +70,13 @@ func TestClient_Acquire_MakesANewRequestIDForEachCall(t *testing.T) {
 }
 
 // Renew and release whose answers were lost are repeated too.
-func TestClient_RenewAndRelease_AnswerLost_AreRepeated(t *testing.T) {
-	calls := map[string]func(*Client) error{
-		"renew": func(c *Client) error {
+func TestAPI_RenewAndRelease_AnswerLost_AreRepeated(t *testing.T) {
+	calls := map[string]func(*API) error{
+		"renew": func(c *API) error {
 			_, err := c.Renew(t.Context(), wire.RenewRequest{Name: "jobs/a", Holder: "h", Token: 7})
 			return err
 		},
-		"release": func(c *Client) error {
+		"release": func(c *API) error {
 			_, err := c.Release(t.Context(), wire.ReleaseRequest{Name: "jobs/a", Holder: "h", Token: 7})
 			return err
 		},
@@ -100,7 +100,7 @@ func TestClient_RenewAndRelease_AnswerLost_AreRepeated(t *testing.T) {
 
 // That a later try had no effect does not tell what came of an earlier one: the
 // outcome stays unknown.
-func TestClient_Acquire_UnknownIsNotForgotten(t *testing.T) {
+func TestAPI_Acquire_UnknownIsNotForgotten(t *testing.T) {
 	f := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			breakOff(w)
@@ -122,7 +122,7 @@ func TestClient_Acquire_UnknownIsNotForgotten(t *testing.T) {
 }
 
 // A definite answer settles what earlier tries left open.
-func TestClient_Acquire_AnswerAfterUnknown_IsTheAnswer(t *testing.T) {
+func TestAPI_Acquire_AnswerAfterUnknown_IsTheAnswer(t *testing.T) {
 	f := serve(t, func(n int, w http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			answerProblem(w, http.StatusGatewayTimeout, "outcome_unknown")
@@ -136,7 +136,7 @@ func TestClient_Acquire_AnswerAfterUnknown_IsTheAnswer(t *testing.T) {
 }
 
 // Servers that are not there, or cannot serve, are passed over.
-func TestClient_Acquire_ServerDownOrWithoutQuorum_AsksTheNext(t *testing.T) {
+func TestAPI_Acquire_ServerDownOrWithoutQuorum_AsksTheNext(t *testing.T) {
 	cut := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		answerProblem(w, http.StatusServiceUnavailable, "no_quorum")
 	})
@@ -158,7 +158,7 @@ func TestClient_Acquire_ServerDownOrWithoutQuorum_AsksTheNext(t *testing.T) {
 
 // When no server is there the call ends at its timeout, says that nothing
 // happened, and why for each server.
-func TestClient_Acquire_AllServersDown_IsUnavailableAtTheTimeout(t *testing.T) {
+func TestAPI_Acquire_AllServersDown_IsUnavailableAtTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := network{"a:1": refuse, "b:2": refuse}.client(t, Config{
 			Servers: []string{"a:1", "b:2"}, Timeout: 4 * time.Second,
@@ -180,7 +180,7 @@ func TestClient_Acquire_AllServersDown_IsUnavailableAtTheTimeout(t *testing.T) {
 }
 
 // What a server that cannot serve says is worth more than one that is not there.
-func TestClient_Acquire_Unavailable_SaysWhatTheServersSaid(t *testing.T) {
+func TestAPI_Acquire_Unavailable_SaysWhatTheServersSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := network{"a:1": respond(503, `{"status":503,"code":"no_quorum","detail":"n1 reaches only itself"}`), "b:2": refuse}.client(t,
 			Config{Servers: []string{"a:1", "b:2"}})
@@ -193,7 +193,7 @@ func TestClient_Acquire_Unavailable_SaysWhatTheServersSaid(t *testing.T) {
 }
 
 // A server that takes requests and never answers costs one try, not the call.
-func TestClient_Acquire_ServerHangs_AsksTheNext(t *testing.T) {
+func TestAPI_Acquire_ServerHangs_AsksTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := network{"a:1": hang, "b:2": respond(200, `{"token":7}`)}.client(t, Config{
 			Servers: []string{"a:1", "b:2"}, TryTimeout: time.Second,
@@ -227,7 +227,7 @@ func TestPause_GrowsToABound(t *testing.T) {
 }
 
 // A caller that cancels while the request is under way cannot know its outcome.
-func TestClient_Acquire_CancelledUnderWay_IsUnknown(t *testing.T) {
+func TestAPI_Acquire_CancelledUnderWay_IsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := network{"a:1": hang}.client(t, Config{Servers: []string{"a:1"}})
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errStopped)
@@ -242,7 +242,7 @@ func TestClient_Acquire_CancelledUnderWay_IsUnknown(t *testing.T) {
 var errStopped = errors.New("stopped by the test")
 
 // A caller that cancels before anything was sent is told just that.
-func TestClient_Acquire_CancelledBefore_IsTheCausesError(t *testing.T) {
+func TestAPI_Acquire_CancelledBefore_IsTheCausesError(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errStopped)
 	_, err := dial(t, dead(t)).Acquire(ctx, acquireA)
@@ -252,7 +252,7 @@ func TestClient_Acquire_CancelledBefore_IsTheCausesError(t *testing.T) {
 }
 
 // A read has no effect, so a read whose connection breaks is not unknown.
-func TestClient_Lease_AnswerLost_IsUnavailable(t *testing.T) {
+func TestAPI_Lease_AnswerLost_IsUnavailable(t *testing.T) {
 	f := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { breakOff(w) })
 	_, err := dial(t, f.URL).Lease(within(t, 150*time.Millisecond), "jobs/a", "")
 	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) {

@@ -9,10 +9,10 @@ import (
 // Revoke breaks the grant of a token, whoever holds it. To revoke again what was
 // revoked is a success, with Already set. Errors besides the common ones:
 // [lease.ErrLost] if the grant is not live and was not revoked.
-func (c *Client) Revoke(ctx context.Context, revoke wire.RevokeRequest) (wire.Revoke, error) {
+func (api *API) Revoke(ctx context.Context, revoke wire.RevokeRequest) (wire.Revoke, error) {
 	r, err := post("/v1/revoke", revoke, revoke.Name, revoke.Reason)
 	if err != nil {
 		return wire.Revoke{}, err
 	}
-	return call[wire.Revoke](ctx, c, r)
+	return call[wire.Revoke](ctx, api, r)
 }

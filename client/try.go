@@ -60,30 +60,31 @@ const (
 // try asks one server, and the leader that it names, if it names one. At most
 // one redirect is followed: a second one means that leadership is moving, and
 // that is better waited out than chased.
-func (c *Client) try(ctx context.Context, server string, r request) ([]byte, verdict, *Error) {
-	ctx, cancel := context.WithTimeout(ctx, c.tryTimeout+r.left())
+func (api *API) try(caller context.Context, server string, r request) outcome {
+	ctx, cancel := context.WithTimeout(caller, api.tryTimeout+r.left())
 	defer cancel()
 
-	a, v, err := c.exchange(ctx, server, server+r.path, r)
+	a, v, err := api.exchange(ctx, server, server+r.path, r)
 	if err == nil && a.status == http.StatusTemporaryRedirect {
 		leader, target, ok := a.redirect(server + r.path)
 		if !ok {
-			return nil, answered, unexpected(server, a.status, "it names no server to ask instead")
+			return outcome{nil, answered, unexpected(server, a.status, "it names no server to ask instead")}
 		}
-		c.servers.leads(leader)
+		api.servers.named(leader)
 		server = leader
-		a, v, err = c.exchange(ctx, server, target, r)
+		a, v, err = api.exchange(ctx, server, target, r)
 	}
 	if err == nil {
 		v, err = a.judge(server, r)
 	}
 	switch {
+	case errors.Is(caller.Err(), context.Canceled): // which tells nothing about the server
 	case v != answered:
-		c.servers.failed(server)
+		api.servers.failed(server)
 	case r.leaderOnly:
-		c.servers.leads(server)
+		api.servers.leads(server)
 	}
-	return a.body, v, err
+	return outcome{a.body, v, err}
 }
 
 // answer is an HTTP response that has been read to its end.
@@ -95,11 +96,11 @@ type answer struct {
 
 // exchange sends the request to a URL and reads the answer. Without an answer,
 // the verdict says whether the request can have had an effect.
-func (c *Client) exchange(ctx context.Context, server, target string, r request) (answer, verdict, *Error) {
+func (api *API) exchange(ctx context.Context, server, target string, r request) (answer, verdict, *Error) {
 	if r.waiting != nil {
 		r.body = r.waiting(r.left())
 		var stop func()
-		ctx, stop = c.whileAlive(ctx, server)
+		ctx, stop = api.whileAlive(ctx, server)
 		defer stop()
 	}
 	var conn connecting
@@ -111,12 +112,12 @@ func (c *Client) exchange(ctx context.Context, server, target string, r request)
 	if r.writes() {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := c.http.Do(req)
+	resp, err := api.http.Do(req)
 	if errors.Is(context.Cause(ctx), errSilent) {
 		err = errSilent
 	}
 	if err != nil {
-		if !r.writes() || conn.failed(err, c.reports) {
+		if !r.writes() || conn.failed(err, api.reports) {
 			return answer{}, nothing, unreachable(server, err)
 		}
 		return answer{}, unknown, unsure(server, err)

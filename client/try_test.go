@@ -14,7 +14,7 @@ import (
 
 // A follower's redirect is followed with method and body, and the leader is
 // asked first from then on.
-func TestClient_Acquire_FollowsARedirectAndRemembersTheLeader(t *testing.T) {
+func TestAPI_Acquire_FollowsARedirectAndRemembersTheLeader(t *testing.T) {
 	leader := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerGrant(w) })
 	follower := serve(t, sendTo(leader))
 	c := dial(t, follower.URL)
@@ -37,7 +37,7 @@ func TestClient_Acquire_FollowsARedirectAndRemembersTheLeader(t *testing.T) {
 
 // Two followers that point at each other are not chased: a round asks each of
 // them once, and nothing happened.
-func TestClient_Acquire_FollowsOneRedirectAtMost(t *testing.T) {
+func TestAPI_Acquire_FollowsOneRedirectAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hops := 0
 		to := func(host string) func(*http.Request) (*http.Response, error) {
@@ -61,7 +61,7 @@ func TestClient_Acquire_FollowsOneRedirectAtMost(t *testing.T) {
 }
 
 // A leader that went away is not asked first again, and another is found.
-func TestClient_Acquire_LeaderGone_FindsTheNext(t *testing.T) {
+func TestAPI_Acquire_LeaderGone_FindsTheNext(t *testing.T) {
 	old := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerGrant(w) })
 	var leader *fake
 	var mu sync.Mutex
@@ -90,7 +90,7 @@ func TestClient_Acquire_LeaderGone_FindsTheNext(t *testing.T) {
 
 // A try whose time is up before it got a connection has sent nothing. (It was
 // once called unknown, when time ran out between two tries.)
-func TestClient_Exchange_TimeUpBeforeTheConnection_HadNoEffect(t *testing.T) {
+func TestAPI_Exchange_TimeUpBeforeTheConnection_HadNoEffect(t *testing.T) {
 	f := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerGrant(w) })
 	c := dial(t, f.URL)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -103,7 +103,7 @@ func TestClient_Exchange_TimeUpBeforeTheConnection_HadNoEffect(t *testing.T) {
 
 // Every code of the API gives its sentinel, with the problem as the server wrote
 // it; a definite refusal is not asked for again.
-func TestClient_Errors_MapCodesToSentinels(t *testing.T) {
+func TestAPI_Errors_MapCodesToSentinels(t *testing.T) {
 	for _, tt := range []struct {
 		status int
 		code   string
@@ -149,7 +149,7 @@ func TestClient_Errors_MapCodesToSentinels(t *testing.T) {
 
 // Answers that no leasehold server gives are told apart by whether the request
 // may have passed through.
-func TestClient_Acquire_AnswerOfAProxy(t *testing.T) {
+func TestAPI_Acquire_AnswerOfAProxy(t *testing.T) {
 	for _, tt := range []struct {
 		status int
 		want   error
@@ -172,7 +172,7 @@ func TestClient_Acquire_AnswerOfAProxy(t *testing.T) {
 }
 
 // Each call goes to its path with its query.
-func TestClient_Calls_PathsAndQueries(t *testing.T) {
+func TestAPI_Calls_PathsAndQueries(t *testing.T) {
 	f := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/requests/r 1?" {
 			answerJSON(w, 200, []wire.Request{{Name: "jobs/a"}})
@@ -180,6 +180,7 @@ func TestClient_Calls_PathsAndQueries(t *testing.T) {
 		}
 		answerJSON(w, 200, struct{}{})
 	})
+	f.tellsStatus = true
 	c := dial(t, f.URL)
 	ctx := t.Context()
 	for _, tt := range []struct {
@@ -213,7 +214,7 @@ func TestClient_Calls_PathsAndQueries(t *testing.T) {
 }
 
 // A stale read does not take the node that answers it for the leader.
-func TestClient_Lease_Stale_TeachesNoLeader(t *testing.T) {
+func TestAPI_Lease_Stale_TeachesNoLeader(t *testing.T) {
 	f := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerJSON(w, 200, wire.Lease{}) })
 	c := dial(t, f.URL)
 	if _, err := c.Lease(t.Context(), "a", Stale); err != nil || c.Leader() != "" {
@@ -225,8 +226,9 @@ func TestClient_Lease_Stale_TeachesNoLeader(t *testing.T) {
 }
 
 // The status of a node is that node's own: it is asked once, and no other.
-func TestClient_Status_AsksOnlyTheNamedServer(t *testing.T) {
+func TestAPI_Status_AsksOnlyTheNamedServer(t *testing.T) {
 	other := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerJSON(w, 200, wire.Status{ID: "n2"}) })
+	other.tellsStatus = true
 	c := dial(t, other.URL)
 	_, err := c.Status(t.Context(), dead(t))
 	if !errors.Is(err, ErrUnavailable) {
@@ -241,7 +243,7 @@ func TestClient_Status_AsksOnlyTheNamedServer(t *testing.T) {
 }
 
 // Text that JSON cannot carry is refused rather than changed in silence.
-func TestClient_Acquire_InvalidUTF8_IsRefused(t *testing.T) {
+func TestAPI_Acquire_InvalidUTF8_IsRefused(t *testing.T) {
 	f := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerGrant(w) })
 	a := acquireA
 	a.Value = "\xff"
@@ -251,7 +253,7 @@ func TestClient_Acquire_InvalidUTF8_IsRefused(t *testing.T) {
 }
 
 // One client serves many goroutines.
-func TestClient_ManyGoroutines(t *testing.T) {
+func TestAPI_ManyGoroutines(t *testing.T) {
 	leader := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answerGrant(w) })
 	follower := serve(t, sendTo(leader))
 	c := dial(t, follower.URL, dead(t))

@@ -23,7 +23,7 @@ import (
 )
 
 // newCluster starts three nodes that serve the API, and a client of all of them.
-func newCluster(t *testing.T) (*clustertest.Cluster, *client.Client) {
+func newCluster(t *testing.T) (*clustertest.Cluster, *client.API) {
 	t.Helper()
 	c := clustertest.New(t, 3, clustertest.Options{Serve: func(n *cluster.Node) http.Handler {
 		cfg := httpapi.DefaultConfig()
@@ -38,7 +38,7 @@ func newCluster(t *testing.T) (*clustertest.Cluster, *client.Client) {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return network.Dial(ctx, address) },
 	}
-	cl, err := client.New(client.Config{
+	cl, err := client.NewAPI(client.Config{
 		Servers:    []string{clustertest.AddressOf("n1"), clustertest.AddressOf("n2"), clustertest.AddressOf("n3")},
 		HTTPClient: &http.Client{Transport: transport},
 	})
@@ -52,7 +52,7 @@ func newCluster(t *testing.T) (*clustertest.Cluster, *client.Client) {
 
 // Clients that wait are granted in the order of the queue, each once, although
 // the leader dies, or freezes, in the middle.
-func TestClient_Acquire_Wait_LeaderDies(t *testing.T) {
+func TestAPI_Acquire_Wait_LeaderDies(t *testing.T) {
 	for _, how := range []string{"crash", "isolate"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestClient_Acquire_Wait_LeaderDies(t *testing.T) {
 }
 
 // A wait that is over is an error of its own, and the place is given up.
-func TestClient_Acquire_Wait_Timeout(t *testing.T) {
+func TestAPI_Acquire_Wait_Timeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, cl := newCluster(t)
 		if _, err := cl.Acquire(t.Context(), wire.AcquireRequest{Name: "l", Holder: "a", TTLMillis: 60_000, LockDelayMillis: 5000}); err != nil {
@@ -128,7 +128,7 @@ func TestClient_Acquire_Wait_Timeout(t *testing.T) {
 }
 
 // A caller that stops waiting leaves the queue.
-func TestClient_Acquire_Wait_Cancelled(t *testing.T) {
+func TestAPI_Acquire_Wait_Cancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, cl := newCluster(t)
 		if _, err := cl.Acquire(t.Context(), wire.AcquireRequest{Name: "l", Holder: "a", TTLMillis: 60_000}); err != nil {
@@ -148,7 +148,7 @@ func TestClient_Acquire_Wait_Cancelled(t *testing.T) {
 
 // Each try asks to wait for what is left of the wait, and one that is out of
 // bounds goes to the server as it is.
-func TestClient_Acquire_Wait_Left(t *testing.T) {
+func TestAPI_Acquire_Wait_Left(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var waits []int64
 		network := clustertest.Prepare(t, 1, clustertest.Options{}).Net.Host("n1:8000")
@@ -178,7 +178,7 @@ func TestClient_Acquire_Wait_Left(t *testing.T) {
 		defer server.Close()
 		transport := &http.Transport{DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return network.Dial(ctx, address) }}
 		defer transport.CloseIdleConnections()
-		cl, err := client.New(client.Config{Servers: []string{"n1:8000"}, HTTPClient: &http.Client{Transport: transport}})
+		cl, err := client.NewAPI(client.Config{Servers: []string{"n1:8000"}, HTTPClient: &http.Client{Transport: transport}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestClient_Acquire_Wait_Left(t *testing.T) {
 }
 
 // A server that falls silent while a request waits there is given up for another.
-func TestClient_Acquire_Wait_SilentServer(t *testing.T) {
+func TestAPI_Acquire_Wait_SilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, cl := newCluster(t)
 		a, err := cl.Acquire(t.Context(), wire.AcquireRequest{Name: "l", Holder: "a", TTLMillis: 600_000})

@@ -27,7 +27,7 @@ const (
 	steadyStream = time.Second
 )
 
-// WatchOptions of a [Client.Watch].
+// WatchOptions of a [API.Watch].
 type WatchOptions struct {
 	// Prefix of the names of leases and registers. Changes of leader concern every
 	// lease and always come.
@@ -51,9 +51,9 @@ type WatchOptions struct {
 // no others between them, and they are given only once all of them are there.
 //
 // Errors besides the common ones: [ErrCompacted].
-func (c *Client) Watch(ctx context.Context, o WatchOptions) iter.Seq2[wire.Event, error] {
+func (api *API) Watch(ctx context.Context, o WatchOptions) iter.Seq2[wire.Event, error] {
 	return func(yield func(wire.Event, error) bool) {
-		w := &watch{client: c, prefix: o.Prefix, moved: o.Moved, yield: yield}
+		w := &watch{api: api, prefix: o.Prefix, moved: o.Moved, yield: yield}
 		if o.Since != nil {
 			w.place, w.placed = *o.Since, true
 		}
@@ -65,7 +65,7 @@ func (c *Client) Watch(ctx context.Context, o WatchOptions) iter.Seq2[wire.Event
 
 // watch is one run of a Watch.
 type watch struct {
-	client *Client
+	api    *API
 	prefix string
 	moved  func(string, error)
 	yield  func(wire.Event, error) bool
@@ -83,7 +83,7 @@ type watch struct {
 func (w *watch) follow(ctx context.Context) error {
 	var t tries
 	var compacted *Error
-	servers, alive := w.client.servers.given, time.Now()
+	servers, alive := w.api.servers.given, time.Now()
 	for at, failures := 0, 0; ; at++ {
 		s := &stream{watch: w, server: servers[at%len(servers)]}
 		err, final := s.run(ctx)
@@ -113,9 +113,9 @@ func (w *watch) follow(ctx context.Context) error {
 		switch {
 		case compacted != nil:
 			return compacted
-		case time.Since(alive) > w.client.timeout && t.refused != nil:
+		case time.Since(alive) > w.api.timeout && t.refused != nil:
 			return t.refused
-		case time.Since(alive) > w.client.timeout:
+		case time.Since(alive) > w.api.timeout:
 			return &Error{Problem: wire.Problem{Code: codeUnreachable, Detail: t.silence()}, Cause: err.Cause}
 		}
 		sleep(ctx, pause(failures/len(servers)-1)) // if ctx ends the next stream does at once
@@ -156,7 +156,7 @@ func (s *stream) run(ctx context.Context) (err *Error, final bool) {
 		return unreachable(s.server, e), true
 	}
 	req.Header.Set("Accept", "text/event-stream")
-	resp, e := s.watch.client.http.Do(req)
+	resp, e := s.watch.api.http.Do(req)
 	if e != nil {
 		return s.over(ctx, e), false
 	}
@@ -242,7 +242,7 @@ func (s *stream) heartbeat(beat wire.Heartbeat) *Error {
 	switch {
 	case beat.Leader != nil:
 		s.led = now
-	case now.Sub(s.led) >= leaderless && len(w.client.servers.given) > 1:
+	case now.Sub(s.led) >= leaderless && len(w.api.servers.given) > 1:
 		return &Error{
 			Problem: wire.Problem{Code: "no_leader", Detail: fmt.Sprintf("%s: has known no leader for %v", host(s.server), leaderless)},
 			Server:  s.server,

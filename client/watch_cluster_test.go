@@ -50,7 +50,7 @@ func logged(t *testing.T, n *cluster.Node, upto uint64) (all []happened) {
 
 // A watch that begins before anything happens, and during which every node is
 // killed and comes back, sees what the log says: every event, in order, once.
-func TestClient_Watch_RollingKill(t *testing.T) {
+func TestAPI_Watch_RollingKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := clustertest.New(t, 3, clustertest.Options{Serve: func(n *cluster.Node) http.Handler {
 			cfg := httpapi.DefaultConfig()
@@ -67,7 +67,7 @@ func TestClient_Watch_RollingKill(t *testing.T) {
 			DialContext: func(ctx context.Context, _, address string) (net.Conn, error) { return network.Dial(ctx, address) },
 		}
 		defer transport.CloseIdleConnections()
-		cl, err := client.New(client.Config{
+		cl, err := client.NewAPI(client.Config{
 			Servers:    []string{clustertest.AddressOf("n1"), clustertest.AddressOf("n2"), clustertest.AddressOf("n3")},
 			HTTPClient: &http.Client{Transport: transport},
 		})
@@ -136,7 +136,7 @@ func TestClient_Watch_RollingKill(t *testing.T) {
 }
 
 // write acquires, waits for, releases and forgets a few leases until ctx ends.
-func write(ctx context.Context, c *client.Client, n int) {
+func write(ctx context.Context, c *client.API, n int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		g, err := c.Acquire(ctx, wire.AcquireRequest{
 			Name: fmt.Sprintf("jobs/%d", i%2), Holder: fmt.Sprintf("h%d", n), TTLMillis: 500, WaitMillis: 1000,

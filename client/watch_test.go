@@ -89,7 +89,7 @@ func watching(t *testing.T, net network, o WatchOptions, n int, servers ...strin
 // A watch that is cut off in the middle of an entry gets the entry as a whole from
 // the next server; what it has seen it does not see again; and it begins at the
 // now of the first server.
-func TestClient_Watch_ResumesWithoutGapOrRepeat(t *testing.T) {
+func TestAPI_Watch_ResumesWithoutGapOrRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		net := network{
@@ -112,7 +112,7 @@ func TestClient_Watch_ResumesWithoutGapOrRepeat(t *testing.T) {
 
 // A heartbeat moves the place on when nothing passes the filter, and only up to
 // what was sent.
-func TestClient_Watch_ResumesFromHeartbeat(t *testing.T) {
+func TestAPI_Watch_ResumesFromHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		net := network{"a:1": streams(&asked, says(beat(10), beat(40)), saysAndGoesOn(beat(40), on(41, "x", false)))}
@@ -124,7 +124,7 @@ func TestClient_Watch_ResumesFromHeartbeat(t *testing.T) {
 }
 
 // A server that hangs is left after 3 s; one that is not there at once.
-func TestClient_Watch_SilentServer(t *testing.T) {
+func TestAPI_Watch_SilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		net := network{
@@ -145,7 +145,7 @@ func TestClient_Watch_SilentServer(t *testing.T) {
 }
 
 // A loop that takes its time is not mistaken for a silent server.
-func TestClient_Watch_SlowLoop(t *testing.T) {
+func TestAPI_Watch_SlowLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		net := network{"a:1": streams(&asked, saysAndGoesOn(beat(10), on(11, "x", false), on(12, "x", false), on(13, "x", false)))}
@@ -168,7 +168,7 @@ func TestClient_Watch_SlowLoop(t *testing.T) {
 
 // A server that has known no leader for a while may be cut off from the others,
 // and is left if there are any.
-func TestClient_Watch_LeaderlessServer(t *testing.T) {
+func TestAPI_Watch_LeaderlessServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
 		alone := strings.Replace(beat(10), `{"id":"n1","address":"h:1"}`, "null", 1)
@@ -190,7 +190,7 @@ func TestClient_Watch_LeaderlessServer(t *testing.T) {
 
 // What one server no longer keeps another may; only when none of those that
 // answer does is it an error, with the index.
-func TestClient_Watch_Compacted(t *testing.T) {
+func TestAPI_Watch_Compacted(t *testing.T) {
 	gone := `{"status":410,"code":"compacted","detail":"why","index":500}`
 	for _, elsewhere := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestClient_Watch_Compacted(t *testing.T) {
 
 // Without a server the watch gives up as a call does, and says what is wrong with
 // each; a definite refusal ends it at once; a cancelled context too.
-func TestClient_Watch_Ends(t *testing.T) {
+func TestAPI_Watch_Ends(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		_, _, err := watching(t, network{"a:1": refuse, "b:2": respond(503, `{"code":"no_quorum"}`)}, WatchOptions{}, 1, "a:1", "b:2")
@@ -264,7 +264,7 @@ func TestClient_Watch_Ends(t *testing.T) {
 }
 
 // A server that sends nonsense is named, and what it sends is not made up for.
-func TestClient_Watch_Nonsense(t *testing.T) {
+func TestAPI_Watch_Nonsense(t *testing.T) {
 	for _, text := range []string{
 		on(11, "x", false), // before the first heartbeat
 		"event: heartbeat\ndata: nonsense\n\n",

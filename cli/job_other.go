@@ -1,0 +1,25 @@
+//go:build !unix
+
+package cli
+
+import (
+	"errors"
+	"syscall"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"leasehold/client"
+)
+
+var passedOn []syscall.Signal
+
+var errNoGroups = errors.New("exec and elect need a system with process groups")
+
+// job cannot be had here.
+type job struct{}
+
+func newJob(*client.Lease) (*job, error)               { return nil, errNoGroups }
+func (*job) start(*program, []string) error            { return errNoGroups }
+func (*job) supervise(<-chan syscall.Signal) jobResult { return jobResult{} }
+func (*job) close()                                    {}
+func (p *program) guard(*urfave.Context) error         { return errNoGroups }

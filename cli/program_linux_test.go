@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asProgram in the environment makes the test binary behave as leasehold does, for
+// tests that need processes of their own.
+const asProgram = "LEASEHOLD_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(Main(os.Args))
+	}
+	os.Exit(m.Run())
+}
+
+// process is leasehold in a process of its own.
+type process struct {
+	cmd    *exec.Cmd
+	out    *bufio.Reader // its stdout, which is that of its children too
+	pipe   *os.File
+	stderr output
+}
+
+// launch starts a process.
+func launch(t *testing.T, server string, args ...string) *process {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd: exec.Command(os.Args[0], args...), out: bufio.NewReader(r), pipe: r}
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", serversVariable+"="+server)
+	p.cmd.Stdout, p.cmd.Stderr = w, &p.stderr
+	p.cmd.WaitDelay = time.Second
+	err = p.cmd.Start()
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		r.Close()
+		if t.Failed() {
+			t.Logf("%q said: %s", args, p.stderr.String())
+		}
+	})
+	return p
+}
+
+// line waits for a line of the command.
+func (p *process) line(t *testing.T) string {
+	t.Helper()
+	_ = p.pipe.SetReadDeadline(time.Now().Add(patience))
+	line, err := p.out.ReadString('\n')
+	if err != nil {
+		t.Fatalf("got %q, %v; stderr %q", line, err, p.stderr.String())
+	}
+	return strings.TrimSpace(line)
+}
+
+func (p *process) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		t.Error(err)
+	}
+}
+
+// code waits for the end of the process and gives its exit code, as a shell does.
+func (p *process) code(t *testing.T) int {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.cmd.Wait()
+	}()
+	select {
+	case <-ended:
+		return codeOf(p.cmd.ProcessState)
+	case <-time.After(patience):
+		t.Fatalf("it goes on; stderr %q", p.stderr.String())
+		return 0
+	}
+}
+
+// allGone fails the test unless every process that had the stdout is gone by then:
+// only so does it come to its end. It gives what was left to read.
+func (p *process) allGone(t *testing.T, by time.Time) string {
+	t.Helper()
+	_ = p.pipe.SetReadDeadline(by)
+	rest, err := io.ReadAll(p.out)
+	if err != nil {
+		t.Errorf("something has survived: %v", err)
+	}
+	return string(rest)
+}
+
+// alone starts a node for a test.
+func alone(t *testing.T) *server {
+	t.Helper()
+	return start(t, filepath.Join(t.TempDir(), "data"), dead(t))
+}
