@@ -103,15 +103,19 @@ func (k *keeper) begin(term uint64, state *lease.Snapshot) {
 
 // observe follows the state machine: it is called for every entry.
 func (k *keeper) observe(r lease.Result) {
-	for _, one := range r.Each {
-		k.observe(one)
-	}
-	if r.Name == "" {
-		return
-	}
 	now := k.clock.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.observeLocked(r, now)
+	for _, one := range r.Each {
+		k.observeLocked(one, now)
+	}
+}
+
+func (k *keeper) observeLocked(r lease.Result, now time.Duration) {
+	if r.Name == "" {
+		return
+	}
 	if r.Lease != nil {
 		k.armLocked(r.Lease, now, false)
 	} else if d := k.byID[deadlineID{name: r.Name}]; d != nil {
@@ -182,24 +186,28 @@ func (k *keeper) wake() {
 	}
 }
 
-// renewing notes that a renewal of that grant has been received. The caller
-// calls done when its outcome is known, however it ended.
-func (k *keeper) renewing(name string, token uint64) (done func()) {
+// renewing notes that renewals of those grants have been received. The caller
+// calls done when their outcome is known, however it ended.
+func (k *keeper) renewing(renewals ...lease.Renewal) (done func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	d := k.byID[deadlineID{name: name}]
-	if d == nil || !d.expires(token) {
-		return func() {}
+	waiting := make([]*deadline, 0, len(renewals))
+	for _, r := range renewals {
+		if d := k.byID[deadlineID{name: r.Name}]; d != nil && d.expires(r.Token) {
+			d.renewals++
+			waiting = append(waiting, d)
+		}
 	}
-	d.renewals++
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		d.renewals--
-		if d.heldBack && d.renewals == 0 && k.byID[d.id] == d {
-			d.heldBack = false
-			k.enqueueLocked(d)
-			k.wake()
+		for _, d := range waiting {
+			d.renewals--
+			if d.heldBack && d.renewals == 0 && k.byID[d.id] == d {
+				d.heldBack = false
+				k.enqueueLocked(d)
+				k.wake()
+			}
 		}
 	}
 }
@@ -213,6 +221,25 @@ func (d *deadline) expires(token uint64) bool {
 // remaining says how long a grant or a lock delay has left, within 0 and its
 // full time. One that the keeper has not heard of yet has just begun.
 func (k *keeper) remaining(l *lease.Lease) time.Duration {
+	now := k.clock.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.remainingLocked(l, now)
+}
+
+// remainingEach is remaining for the lease of each result, all at one time.
+func (k *keeper) remainingEach(results []lease.Result) []time.Duration {
+	each := make([]time.Duration, len(results))
+	now := k.clock.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i, r := range results {
+		each[i] = k.remainingLocked(r.Lease, now)
+	}
+	return each
+}
+
+func (k *keeper) remainingLocked(l *lease.Lease, now time.Duration) time.Duration {
 	var version uint64
 	var full time.Duration
 	switch l.State() {
@@ -223,9 +250,6 @@ func (k *keeper) remaining(l *lease.Lease) time.Duration {
 	default:
 		return 0
 	}
-	now := k.clock.Now()
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	d := k.byID[deadlineID{name: l.Name}]
 	if d == nil || d.version != version {
 		return full

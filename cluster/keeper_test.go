@@ -205,7 +205,7 @@ func TestKeeper_RenewalInFlight_HoldsExpiryBack(t *testing.T) {
 		g := b.acquire("a", time.Second)
 		start := time.Now()
 		time.Sleep(900 * time.Millisecond)
-		one, two := b.keeper.renewing("a", g.Token), b.keeper.renewing("a", g.Token)
+		one, two := b.keeper.renewing(lease.Renewal{Name: "a", Token: g.Token}), b.keeper.renewing(lease.Renewal{Name: "a", Token: g.Token})
 		time.Sleep(900 * time.Millisecond)
 		one()
 		time.Sleep(200 * time.Millisecond) // two is still on its way
@@ -225,7 +225,7 @@ func TestKeeper_RenewalInFlight_Succeeds(t *testing.T) {
 		b := newBench(t)
 		g := b.acquire("a", time.Second)
 		time.Sleep(999 * time.Millisecond)
-		known := b.keeper.renewing("a", g.Token)
+		known := b.keeper.renewing(lease.Renewal{Name: "a", Token: g.Token})
 		time.Sleep(700 * time.Millisecond)
 		if err := b.renew("a", g, 0); err != nil {
 			t.Fatal(err)
@@ -243,12 +243,12 @@ func TestKeeper_RenewalInFlight_OfAnotherGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		old := b.acquire("a", time.Second)
-		known := b.keeper.renewing("a", old.Token)
+		known := b.keeper.renewing(lease.Renewal{Name: "a", Token: old.Token})
 		b.apply(lease.Release{Name: "a", Holder: "h", Token: old.Token})
 		b.acquire("a", time.Second)
 		start := time.Now()
-		b.keeper.renewing("a", old.Token) // arrives now: a renewal with a dead token
-		b.keeper.renewing("never held", 1)()
+		b.keeper.renewing(lease.Renewal{Name: "a", Token: old.Token}) // arrives now: a renewal with a dead token
+		b.keeper.renewing(lease.Renewal{Name: "never held", Token: 1})()
 		time.Sleep(1500 * time.Millisecond)
 		b.once("a", start.Add(time.Second))
 		known()
@@ -654,7 +654,7 @@ func runModel(t *testing.T, steps []modelStep) string {
 			b.apply(lease.Release{Name: s.name, Holder: "h", Token: held.Grant.Token})
 			settle(s.name)
 		case s.what == 4:
-			inFlight[s.name] = append(inFlight[s.name], b.keeper.renewing(s.name, held.Grant.Token))
+			inFlight[s.name] = append(inFlight[s.name], b.keeper.renewing(lease.Renewal{Name: s.name, Token: held.Grant.Token}))
 		case s.what == 5:
 			settle(s.name)
 		case s.what == 6:

@@ -49,8 +49,9 @@ func (n *Node) RenewMany(ctx context.Context, c lease.RenewMany) (lease.Entry, [
 		return lease.Entry{}, nil, err
 	}
 	each := make([]Renewed, len(out.Result.Each))
+	remaining := l.keeper.remainingEach(out.Result.Each)
 	for i, r := range out.Result.Each {
-		each[i].Outcome = l.outcome(r)
+		each[i].Outcome = Outcome{Result: r, ClusterID: out.ClusterID, Remaining: remaining[i]}
 		if r.Err != nil {
 			each[i].Err = l.refusal(each[i].Outcome)
 		}
@@ -62,17 +63,13 @@ func (n *Node) RenewMany(ctx context.Context, c lease.RenewMany) (lease.Entry, [
 // until known is called. Only their holder can make it wait: others could keep a
 // lease alive by asking in vain.
 func (l *leadership) renewing(holder string, renewals ...lease.Renewal) (known func()) {
-	dones := make([]func(), 0, len(renewals))
+	own := make([]lease.Renewal, 0, len(renewals))
 	l.node.machine.View(func(t *lease.Table) {
 		for _, one := range renewals {
 			if g := t.Get(one.Name).Live(one.Token); g != nil && g.Holder == holder {
-				dones = append(dones, l.keeper.renewing(one.Name, one.Token))
+				own = append(own, one)
 			}
 		}
 	})
-	return func() {
-		for _, done := range dones {
-			done()
-		}
-	}
+	return l.keeper.renewing(own...)
 }

@@ -54,9 +54,12 @@ func (c Acquire) apply(t *Table, e Entry) Result {
 	}
 }
 
-func (c Renew) apply(t *Table, e Entry) Result {
+func (c Renew) apply(t *Table, e Entry) Result { return t.renew(e, c, nil) }
+
+// renew yields one event, whatever comes of it, and appends it to events.
+func (t *Table) renew(e Entry, c Renew, events []Event) Result {
 	l := t.Get(c.Name)
-	r := Result{Name: c.Name, Lease: l}
+	r := Result{Name: c.Name, Lease: l, Events: events}
 	if err := l.mayUse(c.Holder, c.Token); err != nil {
 		return t.refuseToken(e, r, err, c.Holder, c.Token)
 	}
@@ -75,12 +78,11 @@ func (c Renew) apply(t *Table, e Entry) Result {
 }
 
 func (c RenewMany) apply(t *Table, e Entry) Result {
-	r := Result{Each: make([]Result, 0, len(c.Renewals))}
-	for _, one := range c.Renewals {
-		renewed := Renew{Name: one.Name, Holder: c.Holder, Token: one.Token}.apply(t, e)
-		renewed.Entry = e
-		r.Each = append(r.Each, renewed)
-		r.Events = append(r.Events, renewed.Events...)
+	// The events of all are the events of each, side by side in one slice.
+	r := Result{Each: make([]Result, len(c.Renewals)), Events: make([]Event, len(c.Renewals))}
+	for i, one := range c.Renewals {
+		r.Each[i] = t.renew(e, Renew{Name: one.Name, Holder: c.Holder, Token: one.Token}, r.Events[i:i:i+1])
+		r.Each[i].Entry = e
 	}
 	return r
 }

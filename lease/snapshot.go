@@ -12,7 +12,7 @@ import (
 // table moves on.
 type Snapshot struct {
 	Header
-	leases    *btree.Map[string, *Lease]
+	leases    *leaseTree
 	waiters   *btree.Map[string, *Waiter]
 	registers *btree.Map[string, *Register]
 	ended     [EndedKept]*Ended

@@ -40,7 +40,7 @@ type Result struct {
 // applies entries one at a time and keeps readers out meanwhile. A [Snapshot]
 // may be read at any time.
 type Table struct {
-	leases    btree.Map[string, *Lease]
+	leases    leaseTree
 	waiters   waitQueue
 	registers btree.Map[string, *Register]
 	ended     endedRing
@@ -91,7 +91,7 @@ func (t *Table) WaitersOf(name string) iter.Seq[*Waiter] {
 // change it.
 func (t *Table) Get(name string) *Lease {
 	l, _ := t.leases.Get(name)
-	return l
+	return l.Lease
 }
 
 // LastEnded returns how the latest ended grant of that name ended, nil if the
@@ -104,9 +104,18 @@ func (t *Table) Ascend(from string) iter.Seq[*Lease] {
 	return ascend(&t.leases, from)
 }
 
-func ascend(leases *btree.Map[string, *Lease], from string) iter.Seq[*Lease] {
+// leaseTree holds leases by name, each with its hash, which is needed again when
+// the lease is changed.
+type leaseTree = btree.Map[string, hashedLease]
+
+type hashedLease struct {
+	*Lease
+	hash uint64
+}
+
+func ascend(leases *leaseTree, from string) iter.Seq[*Lease] {
 	return func(yield func(*Lease) bool) {
-		leases.Ascend(from, func(_ string, l *Lease) bool { return yield(l) })
+		leases.Ascend(from, func(_ string, l hashedLease) bool { return yield(l.Lease) })
 	}
 }
 
@@ -116,13 +125,11 @@ func (t *Table) Ended() iter.Seq[*Ended] { return t.ended.all() }
 // put stores a lease, or drops it if it is free.
 func (t *Table) put(l *Lease) {
 	if l.State() == Free {
-		if old, was := t.leases.Delete(l.Name); was {
-			t.hash.drop(old)
-		}
+		old, _ := t.leases.Delete(l.Name)
+		t.hash -= stateHash(old.hash)
 		return
 	}
-	if old, was := t.leases.Set(l.Name, l); was {
-		t.hash.drop(old)
-	}
-	t.hash.add(l)
+	hashed := hashedLease{l, l.hash()}
+	old, _ := t.leases.Set(l.Name, hashed)
+	t.hash += stateHash(hashed.hash) - stateHash(old.hash)
 }
