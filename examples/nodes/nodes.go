@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	startTimeout = 20 * time.Second // for the first leader; it takes about a second
-	stopTimeout  = 5 * time.Second  // for requests in flight
+	startTimeout = time.Minute     // for the first leader; it takes about a second
+	stopTimeout  = 5 * time.Second // for requests in flight
 )
 
 // Nodes is a cluster that runs.
