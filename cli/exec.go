@@ -89,7 +89,7 @@ func giveBack(l *client.Lease, result jobResult) error {
 		return l.Release()
 	}
 	l.Drop()
-	return errors.New("some of its processes cannot be killed, so the lease is not released; it ends by its TTL")
+	return nil
 }
 
 // failedRun is the error of a command under a lease. What is neither the command's
@@ -175,14 +175,19 @@ func (p *program) holderClient(c *urfave.Context, f *runFlags) (*client.Client, 
 type jobResult struct {
 	code int   // its exit code, or 128+n
 	lost error // why it was ended, nil if it was not
-	gone bool  // nothing of its group is left
+	gone bool  // nothing of it is left
 }
 
 // after gives the error for a command after the release of its lease.
 func (r jobResult) after(release error) error {
 	switch {
+	case r.lost != nil && !r.gone:
+		return &exitStatus{exitLost, fmt.Errorf("%w; some processes of the command cannot be killed, and go on", r.lost)}
 	case r.lost != nil:
-		return &exitStatus{exitLost, fmt.Errorf("%w; the command was ended", r.lost)}
+		return &exitStatus{exitLost, fmt.Errorf("%w; the command has ended", r.lost)}
+	case !r.gone:
+		return &exitStatus{r.code, errors.New("the command has ended, but some of its processes cannot be killed and go on, " +
+			"so the lease is not released; it ends by its TTL")}
 	case errors.Is(release, client.ErrLost) && r.code == 0:
 		return &exitStatus{exitLost, fmt.Errorf("%w; the command had ended by then", release)}
 	case release != nil:
@@ -195,11 +200,6 @@ func (r jobResult) after(release error) error {
 
 // runUnder runs a command under a lease. An error means that it was not started.
 func (p *program) runUnder(l *client.Lease, command []string, stops *signals) (jobResult, error) {
-	j, err := newJob(l)
-	if err != nil {
-		return jobResult{}, err
-	}
-	defer j.close()
 	arriving, err := stops.begin()
 	if err != nil { // a stop has begun: it is not started
 		return jobResult{}, err
@@ -208,8 +208,10 @@ func (p *program) runUnder(l *client.Lease, command []string, stops *signals) (j
 	if err := l.Err(); err != nil {
 		return jobResult{}, err
 	}
-	if err := j.start(p, command); err != nil {
+	j, err := startJob(p, l, command)
+	if err != nil {
 		return jobResult{}, err
 	}
+	defer j.close()
 	return j.supervise(arriving), nil
 }

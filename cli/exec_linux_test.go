@@ -165,7 +165,7 @@ func TestExec_StopTakesItsTime(t *testing.T) {
 		t.Error("it was another grant")
 	}
 
-	p = launch(t, s.address, "exec", "a", "--", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.02; done")
+	p = launch(t, s.address, "exec", "a", "--", "sh", "-c", "trap '' TERM INT; echo up; while :; do sleep 0.02; done")
 	p.line(t)
 	p.signal(t, syscall.SIGTERM)
 	p.signal(t, syscall.SIGINT)
@@ -266,7 +266,7 @@ func (p *process) groupEnds(t *testing.T, by time.Time) {
 		return state != "" && state != "Z" && state != "X"
 	}
 	late := time.After(time.Until(by))
-	for slices.ContainsFunc(childrenOf(t, p.cmd.Process.Pid), lives) {
+	for slices.ContainsFunc(descendants(p.cmd.Process.Pid, nil), lives) {
 		select {
 		case <-late:
 			t.Fatal("the group has outlived the lease")
