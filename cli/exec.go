@@ -36,11 +36,12 @@ func (f *runFlags) options() client.AcquireOptions {
 
 // underLease is what both commands say of the command that they run.
 const underLease = "The command runs in a process group of its own, with LEASEHOLD_NAME, _TOKEN, _HOLDER and _CLUSTER_ID in its environment.\n" +
-	"Signals are passed on to the group; a second TERM or INT kills it. When the command has ended, what is left of the group\n" +
-	"is killed, and then the lease is released. When the lease is lost, or about to be, the group gets a TERM, and a KILL in\n" +
-	"time to be dead before the lease could be granted to another because it has expired. (A revoke hands it over at once;\n" +
-	"--lock-delay is for that.) On Linux the command dies with leasehold, even by kill -9. Processes that leave the group\n" +
-	"are not covered: only what compares the token can refuse those."
+	"Signals are passed on to the group; a second TERM or INT kills all. When the command has ended, all that it has started\n" +
+	"and left is killed, and then the lease is released. When the lease is lost, or about to be, all get a TERM, and a KILL\n" +
+	"in time to be dead before the lease could be granted to another because it has expired. (A revoke hands it over at\n" +
+	"once; --lock-delay is for that.) The same by a second process, if leasehold itself is stopped or killed. On Linux \"all\"\n" +
+	"are the command and its descendants, daemons too; elsewhere, its process group. What others start for it (systemd-run,\n" +
+	"at, docker) is not covered: only what compares the token can refuse that."
 
 func (p *program) execCommand() *urfave.Command {
 	f := &runFlags{access: newAccess(), ttl: defaultTTL}
