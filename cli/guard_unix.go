@@ -39,10 +39,10 @@ const (
 	reportGone    = "gone"   // nothing of it is left
 )
 
-func (m message) send(to io.Writer) {
-	// Whoever does not read any more is gone, and that is noticed elsewhere.
-	_, _ = fmt.Fprintf(to, "%s %d %q\n", m.word, m.number, m.text)
-}
+func (m message) String() string { return fmt.Sprintf("%s %d %q\n", m.word, m.number, m.text) }
+
+// send: whoever does not read any more is gone, and that is noticed elsewhere.
+func (m message) send(to io.Writer) { _, _ = io.WriteString(to, m.String()) }
 
 // receive gives the messages until there are no more.
 func receive(from io.Reader) <-chan message {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"leasehold/client"
 )
 
@@ -45,7 +47,7 @@ const (
 const (
 	// guardStart bounds the start of the guard and the command, which takes some
 	// milliseconds.
-	guardStart = 5 * time.Second
+	guardStart = 10 * time.Second
 	// deathTimeout is how long to wait for what was killed. Only a process that is
 	// stuck in the kernel, or belongs to another user, takes longer than a moment.
 	deathTimeout = 5 * time.Second
@@ -133,6 +135,7 @@ func (j *job) begun() error {
 			return &exitStatus{int(r.number), errors.New(r.text)}
 		}
 	case <-time.After(guardStart):
+		return fmt.Errorf("the command was not started within %v", guardStart)
 	}
 	return errors.New("the guard does not start")
 }
@@ -277,10 +280,16 @@ func (j *job) wake() {
 	}
 }
 
-// order tells the guard what to do. A guard that is gone or stopped does not hear it.
+// order tells the guard what to do, without waiting: a guard that is gone does not
+// hear it, nor does one that has been stopped for a thousand orders.
 func (j *job) order(word string, number int64) {
-	_ = j.orders.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-	message{word: word, number: number}.send(j.orders)
+	line := []byte(message{word: word, number: number}.String())
+	if pipe, err := j.orders.SyscallConn(); err == nil {
+		_ = pipe.Write(func(fd uintptr) (done bool) {
+			_, _ = unix.Write(int(fd), line)
+			return true
+		})
+	}
 }
 
 // tell tells the guard when to kill all.
