@@ -35,6 +35,7 @@ type process struct {
 	out    *bufio.Reader // its stdout, which is that of its children too
 	pipe   *os.File
 	stderr output
+	ended  chan struct{} // closed when it has
 }
 
 // launch starts leasehold.
@@ -60,9 +61,14 @@ func launchCommand(t *testing.T, name string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.ended = make(chan struct{})
+	go func() {
+		defer close(p.ended)
+		_ = p.cmd.Wait()
+	}()
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
+		<-p.ended
 		r.Close()
 		if t.Failed() {
 			t.Logf("%q said: %s", args, p.stderr.String())
@@ -92,13 +98,8 @@ func (p *process) signal(t *testing.T, sig syscall.Signal) {
 // code waits for the end of the process and gives its exit code, as a shell does.
 func (p *process) code(t *testing.T) int {
 	t.Helper()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = p.cmd.Wait()
-	}()
 	select {
-	case <-ended:
+	case <-p.ended:
 		return codeOf(p.cmd.ProcessState.Sys().(syscall.WaitStatus))
 	case <-time.After(patience):
 		t.Fatalf("it goes on; stderr %q", p.stderr.String())
