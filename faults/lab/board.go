@@ -217,10 +217,12 @@ func (b *Board) WallShift() (shift time.Duration) {
 	return shift
 }
 
-// DropsReply says whether the answer to a request is to be dropped, and counts it.
-func (b *Board) DropsReply(path string) bool {
+// DropsReply says whether the answer to a request is to be dropped, and counts it. A
+// fault without a path is for requests that write: nobody misses an answer of those
+// that ask again and again how things are.
+func (b *Board) DropsReply(path string, writes bool) bool {
 	for a := range b.On(faults.DropReply) {
-		if a.Fault.Path != "" && a.Fault.Path != path {
+		if a.Fault.Path != path && !(a.Fault.Path == "" && writes) {
 			continue
 		}
 		if left := a.left.Add(-1); left >= 0 {
