@@ -42,6 +42,11 @@ var arrows = map[string][]string{
 	// No arrow leads to it: it is for tests, and must not become part of the program.
 	"cluster/clustertest": {"cluster"},
 
+	// The checker knows the state machine and what the API says, and nothing of the
+	// servers that it judges.
+	"torture/history": {"fsm", "httpapi/wire"},
+	"torture/check":   {"torture/history"},
+
 	"scripts/lint": {},
 }
 
