@@ -40,10 +40,15 @@ func (s *Server) beginFault(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := s.lab.Begin(f)
+	a, err := s.lab.Prepare(f)
 	if err != nil {
 		return answer{}, faultError(err)
 	}
+	if f.Touches(faults.Clients, faults.Out) {
+		// This answer is to get away first.
+		return answer{body: faultOf(a), answered: func(bool) { s.lab.Start(a) }}, nil
+	}
+	s.lab.Start(a)
 	return answer{body: faultOf(a)}, nil
 }
 

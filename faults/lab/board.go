@@ -34,7 +34,7 @@ type Board struct {
 	on atomic.Pointer[[]*Active]
 
 	mu       sync.Mutex // guards what follows, and every replacement of on
-	begun    int
+	made     int        // so far
 	closed   bool
 	watchers map[*func()]struct{}
 	random   *rand.Rand
@@ -62,6 +62,16 @@ func New(logger hclog.Logger, seed uint64) *Board {
 
 // Begin puts a fault on. It heals by itself. The error is a *faults.FieldError.
 func (b *Board) Begin(f faults.Fault) (*Active, error) {
+	a, err := b.Prepare(f)
+	if err == nil {
+		b.Start(a)
+	}
+	return a, err
+}
+
+// Prepare makes a fault that is not on before Start. The error is a
+// *faults.FieldError.
+func (b *Board) Prepare(f faults.Fault) (*Active, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
@@ -69,24 +79,34 @@ func (b *Board) Begin(f faults.Fault) (*Active, error) {
 		return nil, &faults.FieldError{Field: "fault", Detail: fmt.Sprintf("is %s, which a node cannot do to itself", f.Kind)}
 	}
 	b.mu.Lock()
-	list := b.list()
-	if b.closed || len(list) >= MaxActive {
-		defer b.mu.Unlock()
-		if b.closed {
-			return nil, &faults.FieldError{Field: "fault", Detail: "cannot begin, this node is stopping"}
-		}
-		return nil, &faults.FieldError{Field: "fault", Detail: fmt.Sprintf("cannot begin, %d are on, which is the most there can be; heal some first", len(list))}
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		return nil, &faults.FieldError{Field: "fault", Detail: "cannot begin, this node is stopping"}
+	case len(b.list()) >= MaxActive:
+		return nil, &faults.FieldError{Field: "fault", Detail: fmt.Sprintf("cannot begin, %d are on, which is the most there can be; heal some first", MaxActive)}
 	}
-	b.begun++
-	a := &Active{ID: fmt.Sprintf("f%d", b.begun), Fault: f, Begun: time.Now(), over: make(chan struct{})}
+	b.made++
+	a := &Active{ID: fmt.Sprintf("f%d", b.made), Fault: f, Begun: time.Now(), over: make(chan struct{})}
 	a.left.Store(f.Count)
-	on := append(slices.Clone(list), a)
-	b.on.Store(&on)
-	a.timer = time.AfterFunc(f.Duration(), func() { b.heal("its time is over", func(x *Active) bool { return x == a }) })
-	b.mu.Unlock()
-	b.log.Warn("FAULT begins", "id", a.ID, "what", f.String())
-	b.changed()
 	return a, nil
+}
+
+// Start puts a fault on that was prepared, unless the board has been closed since.
+func (b *Board) Start(a *Active) {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		close(a.over)
+		return
+	}
+	a.Begun = time.Now()
+	on := append(slices.Clone(b.list()), a)
+	b.on.Store(&on)
+	a.timer = time.AfterFunc(a.Fault.Duration(), func() { b.heal("its time is over", func(x *Active) bool { return x == a }) })
+	b.mu.Unlock()
+	b.log.Warn("FAULT begins", "id", a.ID, "what", a.Fault.String())
+	b.changed()
 }
 
 // Heal ends a fault now. It is nil if none with that id is on.
