@@ -27,6 +27,9 @@ type world struct {
 	log         []history.Entry // not yet applied by the follower
 	waiting     map[history.Attempt][]*flight
 	ids         int
+	length      time.Duration
+	pace        int  // milliseconds between the actions of a client, at most
+	busy        bool // many calls: less is lost, waited for and paused, and the network is quick
 }
 
 const (
@@ -38,10 +41,16 @@ var simNames = []string{"a", "b", "jobs/c", "jobs/d"}
 
 // simulate runs clients for some seconds and returns what they saw.
 func simulate(seed uint64) *history.History {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), rec: history.NewRecorder(nil), term: 1, waiting: make(map[history.Attempt][]*flight)}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), rec: history.NewRecorder(nil), term: 1, waiting: make(map[history.Attempt][]*flight), length: simLength}
 	w.rec.Add(history.Run{Title: "simulated", Seed: seed})
+	return w.run(6, 150)
+}
+
+// run lets so many clients act until the time is over.
+func (w *world) run(clients, pace int) *history.History {
+	w.pace = pace
 	w.lead()
-	for i := range 6 {
+	for i := range clients {
 		c := &simClient{w: w, name: fmt.Sprintf("c%d", i), tokens: map[string]uint64{}, ttls: map[string]time.Duration{}}
 		w.after(w.between(0, 100), c.act)
 	}
@@ -66,13 +75,29 @@ func (w *world) between(lo, hi int) time.Duration {
 
 func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
+// trouble is a chance that is small in a busy run.
+func (w *world) trouble(percent int) bool {
+	if w.busy {
+		return w.rng.IntN(3000) < percent
+	}
+	return w.chance(percent)
+}
+
+// hop is how long a message takes.
+func (w *world) hop() time.Duration {
+	if w.busy {
+		return w.between(1, 4)
+	}
+	return w.between(1, 30)
+}
+
 func (w *world) after(d time.Duration, do func()) {
 	w.ids++
 	heap.Push(&w.due, timer{w.now + d, w.ids, do})
 }
 
 // over says whether clients are to stop. What is under way comes to its end.
-func (w *world) over() bool { return w.now > simLength }
+func (w *world) over() bool { return w.now > w.length }
 
 // apply commits a command and follows what it does: deadlines are set, waiters
 // are answered.
@@ -198,18 +223,18 @@ type flight struct {
 func (w *world) call(op history.Operation, safe bool, done func(history.Operation)) {
 	op.Call = w.now
 	f := &flight{w: w, op: op, done: done}
-	if !safe && w.chance(2) {
+	if !safe && w.trouble(2) {
 		f.op.Outcome = history.Nothing
 		w.after(w.between(1, 20), func() { f.finish(f.op) })
 		return
 	}
-	f.lost = !safe && w.chance(3)
+	f.lost = !safe && w.trouble(3)
 	w.after(simTimeout+op.Wait+2*time.Second, func() { f.giveUp() })
-	if !safe && w.chance(3) {
+	if !safe && w.trouble(3) {
 		return // the request is lost
 	}
-	delay := w.between(1, 30)
-	if !safe && w.chance(2) {
+	delay := w.hop()
+	if !safe && w.trouble(2) {
 		delay = w.between(200, 500)
 	}
 	w.after(delay, func() { f.serve() })
@@ -236,7 +261,7 @@ func (f *flight) answer(o history.Operation) {
 	if f.lost {
 		return
 	}
-	f.w.after(f.w.between(1, 30), func() { f.finish(o) })
+	f.w.after(f.w.hop(), func() { f.finish(o) })
 }
 
 // settle answers a call that waited.
@@ -356,7 +381,7 @@ type simClient struct {
 
 func (c *simClient) again(history.Operation) {
 	if !c.w.over() {
-		c.w.after(c.w.between(5, 150), c.act)
+		c.w.after(c.w.between(5, c.w.pace), c.act)
 	}
 }
 
@@ -397,6 +422,8 @@ func (c *simClient) act() {
 	case pick < 83:
 		op.Kind, op.Reason = history.Revoke, "test"
 		c.w.call(op, false, c.again)
+	case c.w.busy && c.w.chance(80):
+		c.again(op)
 	default: // a pause in which the lease runs out
 		c.w.after(c.w.between(300, 1200), c.act)
 	}
@@ -406,7 +433,7 @@ func (c *simClient) acquire(op history.Operation) {
 	c.count++
 	op.Kind, op.RequestID = history.Acquire, strconv.Itoa(c.count)
 	op.TTL = c.w.between(200, 900).Truncate(time.Millisecond)
-	if c.w.chance(50) {
+	if !c.w.busy && c.w.chance(50) || c.w.chance(3) {
 		op.Wait = c.w.between(100, 1500).Truncate(time.Millisecond)
 	}
 	if c.w.chance(10) {

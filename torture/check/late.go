@@ -25,7 +25,7 @@ func checkLate(r *run, f *finding) {
 		}
 		l := r.replay.lease(o.Name, o.Answer.Index)
 		began, span := clockOf(l)
-		if span == 0 || began == o.Answer.Index {
+		if span == 0 || began == o.Answer.Index && o.Kind != history.Get { // it began the span itself
 			r.lateHandOver(f, o, l)
 			continue
 		}

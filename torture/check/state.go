@@ -80,7 +80,7 @@ func checkLeaders(r *run, f *finding) {
 	for _, l := range r.h.Leaderships {
 		saw(l.Term, l.Node, "seen on the wire at "+seconds(l.At))
 	}
-	f.note = fmt.Sprintf("%d on the wire", f.checked)
+	onWire := f.checked
 	for _, s := range r.h.Samples {
 		if s.Role == "leader" {
 			saw(s.Term, s.Node, "by its own word at "+seconds(s.At))
@@ -90,5 +90,8 @@ func checkLeaders(r *run, f *finding) {
 		if c, ok := e.Command.(lease.Lead); ok {
 			saw(e.Term, c.Node, fmt.Sprintf("by entry %d", e.Index))
 		}
+	}
+	if f.checked > 0 {
+		f.note = fmt.Sprintf("%d on the wire", onWire)
 	}
 }
