@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -51,11 +52,37 @@ func checkLinearAnswers(r *run, f *finding) {
 	r.search(r.traceOfAnswers(), model(world.blackBox), f)
 }
 
+// inOrder notes at each grant of a lease which one comes before it, and whether a
+// client ends it.
+func inOrder(ops []porcupine.Operation) {
+	var all []int
+	ended := make(map[uint64]bool)
+	for i, op := range ops {
+		switch a := op.Input.(act); a.kind {
+		case grants:
+			all = append(all, i)
+		case ends:
+			ended[a.token] = true
+		}
+	}
+	token := func(i int) uint64 { return ops[i].Input.(act).token }
+	slices.SortStableFunc(all, func(i, j int) int { return cmp.Compare(token(i), token(j)) })
+	for n, i := range all {
+		a := ops[i].Input.(act)
+		if n > 0 {
+			a.after = token(all[n-1])
+		}
+		a.kept = ended[a.token]
+		ops[i].Input = a
+	}
+}
+
 // search looks for a linear order of the acts of each lease.
 func (r *run) search(t *trace, m porcupine.Model, f *finding) {
 	until := time.Now().Add(r.p.LinearizeTimeout)
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		ops := t.byName[name]
+		inOrder(ops)
 		f.checked += len(ops)
 		left := time.Until(until)
 		if left <= 0 {

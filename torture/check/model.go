@@ -19,6 +19,13 @@ type act struct {
 	cools bool
 	// reclaims: the grant takes over from an older one of the same holder.
 	reclaims bool
+	// after is the token of the grant before, by the order of tokens. To grant in
+	// another order leads nowhere, and a search that only finds that out at its end does
+	// not come to one: a hundred calls at once have too many orders.
+	after uint64
+	// kept: by another answer this grant was live until a client ended it, so that
+	// nothing else does. This, too, only spares the search what leads nowhere.
+	kept bool
 	// ghost: it may speak of a grant that no answer has told of, made for a request
 	// with an unknown outcome.
 	ghost bool
@@ -45,6 +52,7 @@ type world struct {
 	token  uint64 // of the live grant
 	holder string
 	last   uint64 // the highest token that was granted
+	kept   bool   // as the act says
 }
 
 // exact is the model of a lease whose every end is known, since the log has it.
@@ -53,7 +61,7 @@ func (w world) exact(a act) (bool, world) {
 	switch a.kind {
 	case grants:
 		free := w.phase == lease.Free || a.reclaims && w.phase == lease.Held && w.holder == a.holder
-		return free && a.token > w.last, world{lease.Held, a.token, a.holder, a.token}
+		return free && a.token > w.last && a.after <= w.last, world{lease.Held, a.token, a.holder, a.token, false}
 	case uses:
 		return live, w
 	case ends:
@@ -88,19 +96,19 @@ func (w world) blackBox(a act) (bool, world) {
 	live := w.phase == lease.Held && w.token == a.token
 	gone := world{phase: lease.Free, last: w.last}
 	if a.ghost && a.token > w.last && a.kind != over { // here it shows itself
-		live, w = true, world{lease.Held, a.token, a.holder, a.token}
+		live, w = true, world{lease.Held, a.token, a.holder, a.token, false}
 		gone.last = a.token
 	}
 	switch a.kind {
 	case grants:
-		return a.token > w.last || live, world{lease.Held, a.token, a.holder, max(a.token, w.last)}
+		return a.token > w.last && a.after <= w.last && !w.kept || live, world{lease.Held, a.token, a.holder, max(a.token, w.last), a.kept}
 	case uses:
 		return live, w
 	case ends:
 		return live, gone
 	case over:
 		if live {
-			return true, gone
+			return !w.kept, gone
 		}
 		return true, w
 	case foreign:
@@ -108,10 +116,10 @@ func (w world) blackBox(a act) (bool, world) {
 	case held:
 		return w.phase == lease.Held || a.ghost, w
 	case cooling:
-		return true, gone
+		return !w.kept, gone
 	case sees:
 		if a.state != lease.Held {
-			return true, gone
+			return !w.kept, gone
 		}
 		return live && w.holder == a.holder, w
 	}

@@ -30,7 +30,8 @@ type breaker struct {
 
 	mu      sync.Mutex      // guards what follows
 	busy    map[string]bool // nodes that are being stopped, are down or are being started
-	Skipped []string        // steps that had nobody to be done to, and why
+	outages []outage
+	skipped []string // steps that had nobody to be done to, and why
 }
 
 func newBreaker(c *clustertest.Cluster, nodes []string, log *work.Log) *breaker {
@@ -67,7 +68,7 @@ func (b *breaker) begin(ctx context.Context, step faults.Step) {
 func (b *breaker) skip(step faults.Step, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.Skipped = append(b.Skipped, fmt.Sprintf("%v %s %v: %s", step.At(), step.Node, step.Fault, why))
+	b.skipped = append(b.skipped, fmt.Sprintf("%v %s %v: %s", step.At(), step.Node, step.Fault, why))
 }
 
 // leader is the node that leads in the highest term, empty if none does.
@@ -139,11 +140,15 @@ func (b *breaker) lab(ctx context.Context, id string, all ...faults.Fault) bool 
 		}
 		on = append(on, a)
 	}
+	from := b.log.Now()
 	for _, a := range on {
 		select {
 		case <-a.Over():
 		case <-ctx.Done():
 			board.Heal(a.ID)
+		}
+		if a.Fault.Kind == faults.Cut {
+			b.out(outage{from, b.log.Now(), id, a.Fault})
 		}
 	}
 	return len(on) > 0
@@ -155,10 +160,32 @@ func (b *breaker) down(ctx context.Context, id string, lasts time.Duration, how 
 		return false
 	}
 	defer b.free(id)
-	how(id)
-	sleep(ctx, lasts)
-	b.start(ctx, id)
+	b.whileDown(ctx, id, lasts, how)
 	return true
+}
+
+// whileDown takes a node down that the caller has claimed, and starts it again.
+func (b *breaker) whileDown(ctx context.Context, id string, lasts time.Duration, how func(id string)) {
+	how(id)
+	from := b.log.Now()
+	sleep(ctx, lasts)
+	b.out(outage{from, b.log.Now(), id, faults.Fault{Kind: faults.Kill}})
+	b.start(ctx, id)
+}
+
+func (b *breaker) out(o outage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.outages = append(b.outages, o)
+}
+
+// report adds what only the whole of the faults tells.
+func (b *breaker) report() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, f := range quorumless(b.nodes, b.outages) {
+		b.log.Add(f)
+	}
 }
 
 // claim makes the caller the only one who stops and starts a node, if it runs.
@@ -211,9 +238,7 @@ func (b *breaker) supervise(ctx context.Context, n *cluster.Node) {
 			return // and has started it again
 		}
 		from := b.log.Now()
-		b.cluster.Crash(id)
-		sleep(ctx, restartAfter)
-		b.start(ctx, id)
+		b.whileDown(ctx, id, restartAfter, b.cluster.Crash)
 		b.log.Add(history.Fault{From: from, To: b.log.Now(), Kind: "failed", Nodes: []string{id}, Detail: n.Err().Error()})
 	})
 }

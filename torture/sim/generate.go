@@ -36,7 +36,9 @@ func Generate(seed uint64, nodes []string, duration time.Duration) faults.Schedu
 // recipes are drawn with the same chance each.
 var recipes = []func(*generator){
 	// Processes.
-	func(g *generator) { g.add(faults.Leader, faults.Fault{Kind: faults.Kill}, 200*time.Millisecond, 5*time.Second) },
+	func(g *generator) {
+		g.add(faults.Leader, faults.Fault{Kind: faults.Kill}, 200*time.Millisecond, 5*time.Second)
+	},
 	func(g *generator) {
 		g.add(faults.Follower, faults.Fault{Kind: faults.Kill}, 200*time.Millisecond, 10*time.Second)
 	},
@@ -46,13 +48,25 @@ var recipes = []func(*generator){
 	func(g *generator) {
 		g.add(faults.Majority, faults.Fault{Kind: faults.Kill}, 100*time.Millisecond, 3*time.Second)
 	},
-	func(g *generator) { g.add(faults.All, faults.Fault{Kind: faults.Kill}, 100*time.Millisecond, 2*time.Second) },
-	func(g *generator) { g.add(faults.Leader, faults.Fault{Kind: faults.Stop}, 200*time.Millisecond, 3*time.Second) },
-	func(g *generator) { g.add(g.node(), faults.Fault{Kind: faults.Stop}, 200*time.Millisecond, 6*time.Second) },
-	func(g *generator) { g.add(faults.Leader, faults.Fault{Kind: faults.Pause}, 400*time.Millisecond, 6*time.Second) },
-	func(g *generator) { g.add(g.node(), faults.Fault{Kind: faults.Pause}, 400*time.Millisecond, 6*time.Second) },
+	func(g *generator) {
+		g.add(faults.All, faults.Fault{Kind: faults.Kill}, 100*time.Millisecond, 2*time.Second)
+	},
+	func(g *generator) {
+		g.add(faults.Leader, faults.Fault{Kind: faults.Stop}, 200*time.Millisecond, 3*time.Second)
+	},
+	func(g *generator) {
+		g.add(g.node(), faults.Fault{Kind: faults.Stop}, 200*time.Millisecond, 6*time.Second)
+	},
+	func(g *generator) {
+		g.add(faults.Leader, faults.Fault{Kind: faults.Pause}, 400*time.Millisecond, 6*time.Second)
+	},
+	func(g *generator) {
+		g.add(g.node(), faults.Fault{Kind: faults.Pause}, 400*time.Millisecond, 6*time.Second)
+	},
 	// Links between nodes.
-	func(g *generator) { g.add(faults.Leader, faults.Fault{Kind: faults.Cut}, 300*time.Millisecond, 6*time.Second) },
+	func(g *generator) {
+		g.add(faults.Leader, faults.Fault{Kind: faults.Cut}, 300*time.Millisecond, 6*time.Second)
+	},
 	func(g *generator) {
 		g.add(faults.Leader, faults.Fault{Kind: faults.Cut, Peers: g.everybody()}, 300*time.Millisecond, 6*time.Second)
 	},
@@ -63,7 +77,9 @@ var recipes = []func(*generator){
 		g.add(g.node(), faults.Fault{Kind: faults.Cut, Direction: g.direction()}, 300*time.Millisecond, 6*time.Second)
 	},
 	halves, ring,
-	func(g *generator) { g.add(g.node(), faults.Fault{Kind: faults.Jam}, 200*time.Millisecond, 3*time.Second) },
+	func(g *generator) {
+		g.add(g.node(), faults.Fault{Kind: faults.Jam}, 200*time.Millisecond, 3*time.Second)
+	},
 	func(g *generator) { g.add(faults.Leader, g.delay(), 500*time.Millisecond, 6*time.Second) },
 	func(g *generator) { g.add(g.node(), g.delay(), 500*time.Millisecond, 6*time.Second) },
 	func(g *generator) {
@@ -78,12 +94,16 @@ var recipes = []func(*generator){
 	func(g *generator) {
 		g.add(g.node(), faults.Fault{Kind: faults.SlowFsync, DelayMillis: 5 + g.rand.Int64N(200)}, time.Second, 6*time.Second)
 	},
-	func(g *generator) { g.add(g.node(), faults.Fault{Kind: faults.DiskFull}, 100*time.Millisecond, 3*time.Second) },
+	func(g *generator) {
+		g.add(g.node(), faults.Fault{Kind: faults.DiskFull}, 100*time.Millisecond, 3*time.Second)
+	},
 	func(g *generator) {
 		percent := []int64{90, 110}[g.rand.IntN(2)]
 		g.add(g.node(), faults.Fault{Kind: faults.ClockRate, Percent: percent}, 2*time.Second, 20*time.Second)
 	},
-	func(g *generator) { g.add(g.node(), faults.Fault{Kind: faults.ClockStall}, 300*time.Millisecond, 4*time.Second) },
+	func(g *generator) {
+		g.add(g.node(), faults.Fault{Kind: faults.ClockStall}, 300*time.Millisecond, 4*time.Second)
+	},
 	func(g *generator) {
 		hour := []int64{-3_600_000, 3_600_000}[g.rand.IntN(2)]
 		g.add(g.node(), faults.Fault{Kind: faults.WallShift, ShiftMillis: hour}, time.Second, 20*time.Second)

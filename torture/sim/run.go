@@ -50,7 +50,7 @@ func Run(t *testing.T, cfg Config) Outcome {
 		q.finish()
 		out.History, out.Failures = s.log.History(), q.failed()
 		if s.breaker != nil {
-			out.Skipped, out.Snapshots = s.breaker.Skipped, int(s.watcher.snapshots)
+			out.Skipped, out.Snapshots = s.breaker.skipped, int(s.watcher.snapshots)
 		}
 	})
 	return out
@@ -108,6 +108,7 @@ func (s *simulation) end(t testing.TB, ids []string) {
 			t.Errorf("the log of %s: %v", id, err)
 		}
 	}
+	s.breaker.report()
 	s.log.Add(history.End{At: s.log.Now(), LogComplete: true})
 }
 

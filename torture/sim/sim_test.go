@@ -1,13 +1,17 @@
 package sim
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
-	"flag"
+
+	"leasehold/torture/check"
 )
+
 var one = flag.Uint64("one", 1, "")
 
 func TestCost(t *testing.T) {
@@ -24,7 +28,9 @@ func TestCost(t *testing.T) {
 		}
 		t.Log(took, len(h.Operations), out.Failures)
 		for _, f := range h.Faults {
-			if f.Client == "" { t.Log(f) }
+			if f.Client == "" {
+				t.Log(f)
+			}
 		}
 		for _, f := range out.Skipped {
 			t.Log("skipped", f)
@@ -33,8 +39,21 @@ func TestCost(t *testing.T) {
 			t.Log(k, kinds[k])
 		}
 		inst := uint64(0)
-		for _, s := range h.Samples { inst = max(inst, s.Installed) }
+		for _, s := range h.Samples {
+			inst = max(inst, s.Installed)
+		}
 		log := h.Merge()
+		params := check.DefaultParams()
+		params.ClockMargin = 0.12
+		cb := time.Now()
+		rep := check.Check(h, params)
+		t.Log("checked in", time.Since(cb))
+		var b strings.Builder
+		rep.Write(&b)
+		t.Log(b.String())
+		for _, c := range log.Conflicts {
+			t.Logf("%+v", c)
+		}
 		t.Log("entries", len(h.Entries), len(log.Entries), "gaps", log.Gaps, "conflicts", len(log.Conflicts), "leaderships", len(h.Leaderships), "snapshots", out.Snapshots, "installed", inst, h.End)
 	}
 }

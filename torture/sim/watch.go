@@ -31,6 +31,7 @@ type watcher struct {
 	mu         sync.Mutex // guards what follows
 	collectors map[string]*history.Collector
 	installed  map[string]uint64 // snapshots since its start, by node
+	foreign    map[string]uint64 // the index of the latest of them
 	snapshots  uint64            // that nodes took of themselves
 	marked     map[string]uint64 // up to which index there are hashes, by node
 	led        map[history.Leadership]bool
@@ -40,7 +41,7 @@ type watcher struct {
 func newWatcher(log *work.Log, nodes []string) *watcher {
 	w := &watcher{
 		log: log, collectors: make(map[string]*history.Collector), installed: make(map[string]uint64),
-		marked: make(map[string]uint64), led: make(map[history.Leadership]bool), dropped: make(map[string]uint64),
+		foreign: make(map[string]uint64), marked: make(map[string]uint64), led: make(map[history.Leadership]bool), dropped: make(map[string]uint64),
 	}
 	for _, id := range nodes {
 		w.collectors[id] = &history.Collector{Node: id, To: log.Recorder, Fetch: w.fetch(id)}
@@ -57,7 +58,8 @@ func (w *watcher) configure(c *cluster.Config) {
 	w.installed[c.ID], w.marked[c.ID] = 0, 0
 }
 
-// fetch reads the log of a node.
+// fetch reads the log of a node. Where the state came with a snapshot the log does
+// not count: it may hold entries that were never committed, and were passed over.
 func (w *watcher) fetch(id string) history.Fetch {
 	return func(_ context.Context, from uint64, limit int) (history.Page, error) {
 		n := w.cluster.Node(id)
@@ -66,8 +68,11 @@ func (w *watcher) fetch(id string) history.Fetch {
 		}
 		page := history.Page{Applied: n.Applied().Index}
 		log, err := n.Log(from, limit)
-		page.First = log.First
+		page.First = max(log.First, w.foreign[id]+1)
 		for _, e := range log.Entries {
+			if e.Index < page.First {
+				continue
+			}
 			page.Entries = append(page.Entries, history.Entry{Index: e.Index, Term: e.Term, At: e.At, Kind: e.Kind, Command: e.Command})
 		}
 		return page, err
@@ -133,18 +138,21 @@ func (w *watcher) terms() int {
 	return len(w.led)
 }
 
-// stored notes a snapshot. One of entries that the node has not applied comes from a
-// leader.
-func (w *watcher) stored(id string, index uint64) {
+// stored notes a snapshot, before it is. One of entries that the node has not applied
+// comes from a leader.
+func (w *watcher) stored(id string, index uint64) error {
 	n := w.cluster.Node(id)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	const own = 8 // entries of Raft's own do not reach the state machine
-	if n != nil && index > n.Applied().Index+own {
-		w.installed[id]++
-	} else {
+	if n == nil || index <= n.Applied().Index+own {
 		w.snapshots++
+		return nil
 	}
+	err := w.collectors[id].Collect(context.Background())
+	w.installed[id]++
+	w.foreign[id] = index
+	return err
 }
 
 // watchedDisk tells the watcher of what is about to happen to it.
@@ -185,7 +193,9 @@ type watchedSnapshots struct {
 }
 
 func (s *watchedSnapshots) Create(v raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
-	s.disk.to.stored(s.disk.id, index)
+	if err := s.disk.to.stored(s.disk.id, index); err != nil {
+		return nil, err
+	}
 	return s.SnapshotStore.Create(v, index, term, c, configIndex, trans)
 }
 

@@ -124,7 +124,7 @@ func (x *exchange) refused(op *history.Operation) {
 		op.Redirects++ // of one that was sent on before it is one too many
 	case http.StatusServiceUnavailable:
 		op.Outcome = history.Nothing
-		if p.RequestID != "" { // it may have a place in the queue
+		if op.Wait > 0 && p.RequestID != "" { // it may have a place in the queue
 			op.Outcome = history.Unknown
 		}
 	case http.StatusInternalServerError, http.StatusGatewayTimeout:

@@ -1,52 +1,55 @@
 package work
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"time"
 
-	"leasehold/client"
 	"leasehold/httpapi/wire"
-	"leasehold/torture/history"
 )
 
+// probeTimeout is more than any server may take to say that it cannot serve.
+const probeTimeout = 4 * time.Second
+
 // probe asks once a second for a lease of a fresh name, which nobody else wants: only
-// the cluster can stand in the way. It lets the grants run out.
+// the cluster can stand in the way. It asks one server, follows where that sends it,
+// and does not try again: what a client makes up for by trying again is to be seen
+// here. It lets the grants run out.
 func probe(ctx context.Context, p *Player) {
+	bare := &http.Client{Transport: p.below, Timeout: probeTimeout}
 	for n := 0; sleep(ctx, p.between(500*time.Millisecond, 1500*time.Millisecond)); n++ {
 		ask := wire.AcquireRequest{
 			Name: fmt.Sprintf("probe/%d", n), Holder: p.id, TTLMillis: p.cfg.MinTTL.Milliseconds(), RequestID: p.requestID(),
 		}
-		op := history.Operation{
-			Client: p.id, Kind: history.Acquire, Probe: true, Call: p.cfg.Log.Now(),
-			Name: ask.Name, Holder: ask.Holder, RequestID: ask.RequestID, TTL: p.cfg.MinTTL,
-		}
-		g, err := p.api.Acquire(noting(ctx, unrecorded), ask)
-		if op.Return = p.cfg.Log.Now(); ctx.Err() != nil && err != nil {
-			op.Outcome = history.Unknown // we hung up ourselves
-		} else {
-			told(&op, g, err)
-		}
-		p.cfg.Log.Add(op)
+		p.probeOnce(ctx, bare, ask)
 	}
 }
 
-// told notes what a whole acquire came to.
-func told(op *history.Operation, g wire.Grant, err error) {
-	var refusal *client.Error
-	switch errors.As(err, &refusal); {
-	case err == nil:
-		op.Outcome = history.OK
-		op.Answer = history.Answer{
-			Term: g.Term, Index: g.Index, Token: g.Token, Holder: g.Holder, Replayed: g.Replayed,
-			TTL: millis(g.TTLMillis), RemainingMillis: &g.RemainingMillis, Value: &g.Value,
-		}
-	case errors.Is(err, client.ErrUnavailable):
-		op.Outcome, op.Code = history.Nothing, refusal.Code
-	case errors.Is(err, client.ErrUnknown) || refusal == nil || refusal.Status == 0:
-		op.Outcome = history.Unknown
-	default:
-		op.Outcome, op.Code = history.Refused, refusal.Code
+func (p *Player) probeOnce(ctx context.Context, bare *http.Client, ask wire.AcquireRequest) {
+	body, _ := json.Marshal(ask) // it can be
+	server := p.cfg.Servers[p.rand.IntN(len(p.cfg.Servers))]
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+server+"/v1/acquire", bytes.NewReader(body))
+	if err != nil {
+		panic(err) // the servers are ours
 	}
+	x := &exchange{path: "/v1/acquire", asked: body}
+	op := x.operations()[0]
+	op.Client, op.Probe, op.Call = p.id, true, p.cfg.Log.Now()
+	resp, err := bare.Do(req)
+	if err == nil {
+		x.status, x.header, x.query = resp.StatusCode, resp.Header, resp.Request.URL.RawQuery
+		x.told, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+	}
+	op.Return = p.cfg.Log.Now()
+	if x.conclude(&op, 0, err); ctx.Err() == nil || err == nil { // else we hung up ourselves
+		p.cfg.Log.Add(op)
+		return
+	}
+	op.Probe = false
+	p.cfg.Log.Add(op)
 }

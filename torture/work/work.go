@@ -58,7 +58,9 @@ func Roles() []Role {
 	batch, elect := Role{"batch", batch}, Role{"elect", elect}
 	return []Role{
 		hold, hold, hold, fight, fight, queue, queue, count, count, batch, elect, elect,
-		{"read", read}, {"probe", probe}, {"herd", herd},
+		{"read", read},
+		{"probe", probe},
+		{"herd", herd},
 	}
 }
 
