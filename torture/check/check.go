@@ -30,6 +30,10 @@ type Params struct {
 	Require []string
 	// Need is what the run must have met with.
 	Need Need
+	// Missing is what is already known to be missing from the evidence, in sentences.
+	Missing []string
+	// LeaveOut names properties that are not to be checked.
+	LeaveOut []string
 }
 
 // DefaultParams are those of a cluster with default timeouts, and need nothing.
@@ -136,7 +140,7 @@ func Check(h *history.History, p Params) Report {
 	for _, property := range properties {
 		report.Results = append(report.Results, r.judge(property))
 	}
-	report.Missing = p.Need.missing(report.Evidence)
+	report.Missing = append(slices.Clone(p.Missing), p.Need.missing(report.Evidence)...)
 	report.decide(p)
 	return report
 }
@@ -144,6 +148,10 @@ func Check(h *history.History, p Params) Report {
 // judge checks one property.
 func (r *run) judge(p Property) Result {
 	res := Result{Property: p, Status: NotChecked}
+	if slices.Contains(r.p.LeaveOut, p.ID) {
+		res.Note = "left out in this run"
+		return res
+	}
 	if p.needsLog && r.replay == nil {
 		res.Note = r.noReplay
 		return res
