@@ -199,4 +199,3 @@ func worse(a, b check.Verdict) check.Verdict {
 	}
 	return max(a, b)
 }
-

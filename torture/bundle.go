@@ -46,6 +46,9 @@ func (o *Outcome) write() error {
 	if err := create(in(verdictFile), o.writeVerdict); err != nil {
 		return err
 	}
+	if err := o.draw(); err != nil {
+		return err
+	}
 	return create(in(reportFile), o.WriteReport)
 }
 
@@ -80,4 +83,3 @@ func create(path string, write func(io.Writer) error) error {
 	}
 	return err
 }
-

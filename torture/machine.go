@@ -13,9 +13,9 @@ import (
 type machine struct {
 	path string
 
-	mu     sync.Mutex    // guards what follows
-	cpu    time.Duration // the longest that a timer was late
-	disk   time.Duration // the longest that a write took to reach the disk
+	mu   sync.Mutex    // guards what follows
+	cpu  time.Duration // the longest that a timer was late
+	disk time.Duration // the longest that a write took to reach the disk
 }
 
 func newMachine(folder string) *machine { return &machine{path: filepath.Join(folder, "pulse")} }

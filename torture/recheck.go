@@ -39,11 +39,11 @@ func Recheck(path string, blackBox bool) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := params(out.Applied, out.Config.Duration, out.LateCPU+out.LateDisk, blackBox)
+	p := params(out.Applied, out.Config.Nodes, out.Config.Duration, out.LateCPU+out.LateDisk, blackBox)
 	if !known {
 		p.Need, p.Missing = check.Need{}, []string{"it is not known which faults were played: there is no " + scheduleFile + " beside the history"}
 	}
-	out.Report = check.Check(out.History, p)
+	out.params, out.Report = p, check.Check(out.History, p)
 	return out, nil
 }
 

@@ -25,6 +25,9 @@ type Outcome struct {
 	LateCPU  time.Duration   // the longest that this machine let a process wait
 	LateDisk time.Duration   // the longest that it took a write to reach the disk
 	Notes    []string        // what else a reader has to know
+
+	params check.Params
+	drawn  []string // files that Porcupine drew
 }
 
 // Run makes a run and judges it. What is known of it is in the folder of cfg then. An
@@ -163,8 +166,7 @@ func (r *run) judge() *Outcome {
 	if err := r.recorder.Err(); err != nil {
 		out.Notes = append(out.Notes, "the history was not written to its end: "+err.Error())
 	}
-	p := params(out.Applied, r.cfg.Duration, out.LateCPU+out.LateDisk, r.cfg.BlackBox)
-	out.Report = check.Check(out.History, p)
+	out.params = params(out.Applied, r.cfg.Nodes, r.cfg.Duration, out.LateCPU+out.LateDisk, r.cfg.BlackBox)
+	out.Report = check.Check(out.History, out.params)
 	return out
 }
-

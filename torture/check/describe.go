@@ -9,7 +9,12 @@ import (
 	"leasehold/torture/history"
 )
 
-// describe puts an operation into one line: who asked what and was told what, when.
+// Describe puts an operation into one line: who asked what and was told what, when.
+func Describe(o history.Operation) string { return describe(o) }
+
+// DescribeEntry does the same with an entry of the log.
+func DescribeEntry(e history.Entry) string { return describeEntry(e) }
+
 func describe(o history.Operation) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d %s %s", o.ID, o.Client, asked(o))

@@ -40,26 +40,40 @@ type Need struct {
 	BeliefOverlap  time.Duration
 }
 
-func (n Need) missing(e Evidence) []string {
-	var missing []string
-	least := func(what string, got, need float64) {
-		if got < need {
-			missing = append(missing, fmt.Sprintf("%s: %.4g, at least %.4g are needed", what, got, need))
+// Measure is one piece of evidence: how much there is, and how much there has to be.
+type Measure struct {
+	What       string
+	Got, Least float64
+}
+
+// Enough says whether there is.
+func (m Measure) Enough() bool { return m.Got >= m.Least }
+
+// Measures holds the evidence against what a run must have met with.
+func (n Need) Measures(e Evidence) []Measure {
+	return []Measure{
+		{"operations", float64(e.Operations), float64(n.Operations)},
+		{"messages held back by link faults", float64(e.Dropped), float64(n.Dropped)},
+		{"new terms", float64(e.Terms), float64(n.Terms)},
+		{"expiries", float64(e.Expiries), float64(n.Expiries)},
+		{"expiries a minute", e.ExpiriesPerMin, n.ExpiriesPerMin},
+		{"stale tokens refused", float64(e.Stale), float64(n.Stale)},
+		{"unknown outcomes", float64(e.Unknown), float64(n.Unknown)},
+		{"repeated requests", float64(e.Repeated), float64(n.Repeated)},
+		{"redirects", float64(e.Redirects), float64(n.Redirects)},
+		{"snapshots taken", float64(e.Snapshots), float64(n.Snapshots)},
+		{"snapshots installed", float64(e.Installed), float64(n.Installed)},
+		{"updates lost without a token", float64(e.LostUpdates), float64(n.LostUpdates)},
+		{"milliseconds of overlapping belief", float64(e.BeliefOverlap.Milliseconds()), float64(n.BeliefOverlap.Milliseconds())},
+	}
+}
+
+func (n Need) missing(e Evidence) (missing []string) {
+	for _, m := range n.Measures(e) {
+		if !m.Enough() {
+			missing = append(missing, fmt.Sprintf("%s: %.4g, at least %.4g are needed", m.What, m.Got, m.Least))
 		}
 	}
-	least("operations", float64(e.Operations), float64(n.Operations))
-	least("messages held back by link faults", float64(e.Dropped), float64(n.Dropped))
-	least("new terms", float64(e.Terms), float64(n.Terms))
-	least("expiries", float64(e.Expiries), float64(n.Expiries))
-	least("expiries a minute", e.ExpiriesPerMin, n.ExpiriesPerMin)
-	least("stale tokens refused", float64(e.Stale), float64(n.Stale))
-	least("unknown outcomes", float64(e.Unknown), float64(n.Unknown))
-	least("repeated requests", float64(e.Repeated), float64(n.Repeated))
-	least("redirects", float64(e.Redirects), float64(n.Redirects))
-	least("snapshots taken", float64(e.Snapshots), float64(n.Snapshots))
-	least("snapshots installed", float64(e.Installed), float64(n.Installed))
-	least("updates lost without a token", float64(e.LostUpdates), float64(n.LostUpdates))
-	least("milliseconds of overlapping belief", float64(e.BeliefOverlap.Milliseconds()), float64(n.BeliefOverlap.Milliseconds()))
 	return missing
 }
 
