@@ -25,7 +25,7 @@ func checkAnswers(r *run, f *finding) {
 			continue
 		}
 		if o.Answer.Index > r.replay.last {
-			if r.h.End != nil && r.h.End.LogComplete {
+			if r.complete() {
 				f.violated(shows(fmt.Sprintf("%s was answered from index %d, and the log ends at %d", o.Client, o.Answer.Index, r.replay.last), o))
 			} else {
 				beyond++

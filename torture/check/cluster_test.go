@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"bytes"
 	"container/heap"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"leasehold/fsm"
 	"leasehold/lease"
 	"leasehold/torture/history"
 )
@@ -28,8 +30,10 @@ type world struct {
 	waiting     map[history.Attempt][]*flight
 	ids         int
 	length      time.Duration
-	pace        int  // milliseconds between the actions of a client, at most
-	busy        bool // many calls: less is lost, waited for and paused, and the network is quick
+	pace        int // milliseconds between the actions of a client, at most
+	snapshotAt  uint64
+	start       *history.Start // the state at that index
+	busy        bool           // many calls: less is lost, waited for and paused, and the network is quick
 }
 
 const (
@@ -110,6 +114,13 @@ func (w *world) apply(c lease.Command) lease.Result {
 		w.catchUp(w.rng.IntN(len(w.log) + 1))
 	}
 	r := w.table.Apply(lease.Entry{Index: e.Index, Term: e.Term, At: e.At}, c)
+	if e.Index == w.snapshotAt {
+		var data bytes.Buffer
+		if err := fsm.WriteSnapshot(&data, w.table.Snapshot()); err != nil {
+			panic(err)
+		}
+		w.start = &history.Start{Node: "n1", Index: e.Index, Snapshot: data.Bytes()}
+	}
 	w.arm(r.Lease)
 	for _, one := range r.Each {
 		w.arm(one.Lease)
@@ -237,6 +248,10 @@ func (w *world) call(op history.Operation, safe bool, done func(history.Operatio
 	if !safe && w.trouble(2) {
 		delay = w.between(200, 500)
 	}
+	if repeatable := op.Kind == history.Renew || op.Kind == history.Release || op.Kind == history.Acquire && op.Wait == 0; repeatable && !safe && w.trouble(3) {
+		f.op.Attempts = 2 // the first answer is lost, and the client asks again by itself
+		w.after(delay/2, func() { w.apply(commandOf(f.op)) })
+	}
 	w.after(delay, func() { f.serve() })
 }
 
@@ -347,6 +362,12 @@ func (w *world) arrived(o history.Operation) {
 func (f *flight) wait(r lease.Result) {
 	w, a, place := f.w, f.op.Attempt(), r.Waiter.Place
 	w.waiting[a] = append(w.waiting[a], f)
+	if f.lost { // the client goes away: its place is given up, or its grant given back
+		w.after(w.between(1, 1+int(f.op.Wait.Milliseconds())), func() {
+			f.giveUp()
+			w.apply(lease.Abandon{Name: a.Name, Holder: a.Holder, RequestID: a.RequestID, Place: place, Reason: lease.ClientGone})
+		})
+	}
 	w.after(f.op.Wait, func() {
 		if waiter := w.table.Waiting(a.Name, a.Holder, a.RequestID); waiter != nil && waiter.Place == place {
 			w.apply(lease.Abandon{Name: a.Name, Holder: a.Holder, RequestID: a.RequestID, Place: place, Reason: lease.WaitOver})
@@ -416,7 +437,7 @@ func (c *simClient) act() {
 	case pick < 60:
 		op.Kind = history.Release
 		delete(c.tokens, name)
-		c.w.call(op, false, c.again)
+		c.w.call(op, false, c.released)
 	case pick < 80:
 		c.write(op)
 	case pick < 83:
@@ -458,6 +479,16 @@ func (c *simClient) acquired(o history.Operation) {
 		return
 	}
 	c.again(o)
+}
+
+// released repeats a release of which nobody knows what came.
+func (c *simClient) released(o history.Operation) {
+	if o.Outcome != history.Unknown {
+		c.again(o)
+		return
+	}
+	o.Answer, o.Outcome = history.Answer{}, ""
+	c.w.call(o, true, c.again)
 }
 
 func (c *simClient) renewed(o history.Operation) {

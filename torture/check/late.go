@@ -20,7 +20,7 @@ func checkLate(r *run, f *finding) {
 	}
 	for i := range r.h.Operations {
 		o := &r.h.Operations[i]
-		if !o.Answered() || o.Name == "" || o.Kind == history.StaleGet || o.Answer.Index > r.replay.last {
+		if !o.Answered() || o.Name == "" || o.Kind == history.StaleGet || r.replay.at(o.Answer.Index) == nil {
 			continue
 		}
 		l := r.replay.lease(o.Name, o.Answer.Index)

@@ -193,12 +193,23 @@ func (r *run) traceOfLog() *trace {
 		if o.Kind == history.Acquire && o.Outcome == history.OK && firsts[o.Answer.Token].first == o || ending[at(o.Name, o.Answer.Index)] == o {
 			continue
 		}
-		if a, name, ok := seenBy(o); ok && (o.Answer.Index == 0 || o.Answer.Index >= r.replay.first) {
+		if a, name, ok := seenBy(o); ok && r.inLog(o) {
 			t.add(name, a, o.Call, o.Return, o)
 		}
 	}
 	return t
 }
+
+// inLog: the part of the log that was read has all that led to an answer.
+func (r *run) inLog(o *history.Operation) bool {
+	if o.Answer.Index == 0 {
+		return r.complete() && r.replay.start == nil
+	}
+	return r.replay.at(o.Answer.Index) != nil
+}
+
+// complete: the log was read up to its end.
+func (r *run) complete() bool { return r.h.End != nil && r.h.End.LogComplete }
 
 // begin brings the leases to the state that the log starts from, at a time before all.
 func (r *run) begin(t *trace) {

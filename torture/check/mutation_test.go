@@ -21,7 +21,8 @@ var mutations = []struct {
 }{
 	{
 		"change a token", onOp(isFreshGrant, func(_ *history.History, o *history.Operation) { o.Answer.Token++ }),
-		[]string{"P14", "P3"}, nil,
+		[]string{"P14", "P3"},
+		nil,
 	},
 	{
 		"double a grant", onOp(isFreshGrant, func(h *history.History, o *history.Operation) {
@@ -29,7 +30,8 @@ var mutations = []struct {
 			twin.Holder, twin.Client = "intruder", "intruder"
 			h.Operations = append(h.Operations, twin)
 		}),
-		[]string{"P3", "P14"}, []string{"P3"},
+		[]string{"P3", "P14"},
+		[]string{"P3"},
 	},
 	{"swap two grants", swapGrants, []string{"P3", "P14"}, []string{"P4", "P5b"}},
 	{"drop an expiry from the log", onEntry(isExpiry, func(e *history.Entry) { e.Command, e.Kind = nil, "noop" }), []string{"P13"}, nil},
@@ -45,23 +47,27 @@ var mutations = []struct {
 		"refuse a renewal that was carried out", onOp(is(history.Renew, history.OK), func(_ *history.History, o *history.Operation) {
 			o.Outcome, o.Code = history.Refused, "lease_lost"
 		}),
-		[]string{"P14"}, nil,
+		[]string{"P14"},
+		nil,
 	},
 	{
 		"carry out a renewal that was refused", onOp(isLost, func(_ *history.History, o *history.Operation) {
 			o.Outcome, o.Code = history.OK, ""
 		}),
-		[]string{"P14"}, nil,
+		[]string{"P14"},
+		nil,
 	},
 	{
 		"refuse an acquire that was granted", onOp(isFreshGrant, func(_ *history.History, o *history.Operation) {
 			o.Outcome, o.Code, o.Answer = history.Refused, "held", history.Answer{Index: o.Answer.Index}
 		}),
-		[]string{"P14"}, nil,
+		[]string{"P14"},
+		nil,
 	},
 	{
 		"say that nothing happened", onOp(is(history.Release, history.OK), func(_ *history.History, o *history.Operation) { o.Outcome = history.Nothing }),
-		[]string{"P14"}, nil,
+		[]string{"P14"},
+		nil,
 	},
 	{"forget an operation", func(h *history.History) bool {
 		i := slices.IndexFunc(h.Operations, func(o history.Operation) bool { return o.Kind == history.Write && o.Outcome == history.OK })
@@ -74,20 +80,23 @@ var mutations = []struct {
 		"read free what is held", onOp(isHeldRead, func(_ *history.History, o *history.Operation) {
 			o.Answer.State, o.Answer.Token, o.Answer.Holder = "free", 0, ""
 		}),
-		[]string{"P14"}, nil,
+		[]string{"P14"},
+		nil,
 	},
 	{
 		"read a grant long after its end", onOp(isHeldRead, func(h *history.History, o *history.Operation) {
 			o.Call, o.Return = h.End.At+10*time.Second, h.End.At+11*time.Second
 		}),
-		[]string{"P9"}, []string{"P9", "P10", "P5b"},
+		[]string{"P9"},
+		[]string{"P9", "P10", "P5b"},
 	},
 	{"read an old grant", readOld, []string{"P14"}, []string{"P10", "P5b"}},
 	{"use a dead token", useDead, []string{"P14", "P10"}, []string{"P10", "P5b"}},
 	{"one request, two tokens", twoTokens, []string{"P11", "P14"}, []string{"P11"}},
 	{
 		"set back a stale read", onOp(isLaterStale, func(_ *history.History, o *history.Operation) { o.Answer.Index = 1 }),
-		[]string{"P16"}, []string{"P16"},
+		[]string{"P16"},
+		[]string{"P16"},
 	},
 	{"change a state", func(h *history.History) bool {
 		m := &h.Samples[len(h.Samples)/2].Marks
@@ -101,7 +110,8 @@ var mutations = []struct {
 	}, []string{"P14"}, nil},
 	{
 		"fail a probe", onOp(isProbe, func(_ *history.History, o *history.Operation) { o.Outcome = history.Unknown }),
-		[]string{"P15"}, []string{"P15"},
+		[]string{"P15"},
+		[]string{"P15"},
 	},
 	{"two leaders of a term", func(h *history.History) bool {
 		l := h.Leaderships[0]
@@ -114,7 +124,7 @@ var mutations = []struct {
 // Each kind of change that makes a history wrong is found, by a property that is
 // about it; and what the answers alone can show is found without the log.
 func TestCheck_MutatedHistories_AreViolated(t *testing.T) {
-	seeds := 40
+	seeds := 16
 	if testing.Short() || raceEnabled {
 		seeds = 8
 	}

@@ -86,6 +86,7 @@ var fabricated = []struct {
 				r = read("a", "free", "", 0, 0)
 			}
 			s.op(12*ms, 15*ms, r)
+			s.h.End = &history.End{At: 20 * ms, LogComplete: true}
 		},
 	},
 	{
@@ -102,7 +103,8 @@ var fabricated = []struct {
 		},
 	},
 	{
-		"P5b", "held again after its release", "somebody finds it \"sees held token 5", []string{"P10"},
+		"P5b", "held again after its release", "somebody finds it \"sees held token 5",
+		[]string{"P10"},
 		func(s *story, broken bool) {
 			s.op(0, 10*ms, acquire("a", "x", 5, 0))
 			s.op(20*ms, 30*ms, release("a", "x", 5, 0))
@@ -253,7 +255,8 @@ var fabricated = []struct {
 		},
 	},
 	{
-		"P10", "a dead token renews", "x used token 5 with success at 0.040s, after x had been told at 0.030s", []string{"P5b"},
+		"P10", "a dead token renews", "x used token 5 with success at 0.040s, after x had been told at 0.030s",
+		[]string{"P5b"},
 		func(s *story, broken bool) {
 			s.op(0, 10*ms, acquire("a", "x", 5, 0))
 			s.op(20*ms, 30*ms, refused(renew("a", "x", 5, 0), "lease_lost"))

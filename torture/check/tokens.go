@@ -21,7 +21,6 @@ type grantSeen struct {
 	answers []*history.Operation
 }
 
-
 // historyView is what the answers alone tell, without a log.
 type historyView struct {
 	grants []*grantSeen
