@@ -126,7 +126,7 @@ func (s *simulation) serve(t testing.TB) func(*cluster.Node) http.Handler {
 	return func(n *cluster.Node) http.Handler {
 		cfg := httpapi.DefaultConfig()
 		s.mu.Lock()
-		cfg.Backend, cfg.Lab = n, s.boards[n.ID()]
+		cfg.Backend, cfg.Lab = &backend{n, s.watcher}, s.boards[n.ID()]
 		s.mu.Unlock()
 		server, err := httpapi.New(cfg)
 		if err != nil {

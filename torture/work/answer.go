@@ -10,6 +10,10 @@ import (
 	"leasehold/torture/history"
 )
 
+// redirected is the outcome of an exchange that only said where to go. It is not
+// recorded: the one that follows is.
+const redirected history.Outcome = "redirected"
+
 // conclude adds what came of the i-th operation of the exchange.
 func (x *exchange) conclude(op *history.Operation, i int, err error) {
 	if strings.Contains(x.query, "via=") {
@@ -120,8 +124,13 @@ func (x *exchange) refused(op *history.Operation) {
 	case http.StatusConflict, http.StatusGone, http.StatusPreconditionFailed:
 		op.Outcome = history.Refused
 	case http.StatusTemporaryRedirect:
-		op.Outcome = history.Nothing
-		op.Redirects++ // of one that was sent on before it is one too many
+		op.Outcome = redirected
+		if op.Redirects++; op.Redirects > 1 { // one too many
+			op.Outcome = history.Nothing
+		}
+		if op.Wait > 0 { // leadership may have moved while it was in the queue
+			op.Outcome = history.Unknown
+		}
 	case http.StatusServiceUnavailable:
 		op.Outcome = history.Nothing
 		if op.Wait > 0 && p.RequestID != "" { // it may have a place in the queue

@@ -89,7 +89,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		op.Call, op.Return, op.Client = call, r.log.Now(), r.client
 		op.Session, _ = session.Load().(string)
 		x.conclude(&op, i, err)
-		if x.status != http.StatusTemporaryRedirect || op.Redirects > 1 {
+		if op.Outcome != redirected {
 			r.log.Add(op)
 		}
 	}
