@@ -23,7 +23,7 @@ import (
 // Nothing points back: a reader who starts at lease never has to look ahead.
 var arrows = map[string][]string{
 	"main":         {"cli"},
-	"cli":          {"httpapi", "client"},
+	"cli":          {"httpapi", "client", "torture"},
 	"httpapi":      {"httpapi/wire", "cluster"},
 	"httpapi/wire": {"faults"},
 	"cluster":      {"fsm", "transport"},
@@ -46,6 +46,9 @@ var arrows = map[string][]string{
 	// servers that it judges.
 	"torture/history": {"fsm", "httpapi/wire"},
 	"torture/check":   {"torture/history"},
+	"torture/work":    {"torture/history", "client"},
+	"torture/sets":    {"faults"},
+	"torture":         {"torture/check", "torture/work", "torture/sets"},
 
 	"scripts/lint": {},
 }
