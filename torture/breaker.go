@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"leasehold/client"
 	"leasehold/faults"
 	"leasehold/httpapi/wire"
 	"leasehold/torture/history"
@@ -148,6 +149,11 @@ func (b *breaker) lab(ctx context.Context, step faults.Step, n *node) error {
 	ask, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	begun, err := b.cluster.api.BeginFault(ask, n.address, wire.FaultRequest{Fault: step.Fault})
+	if errors.Is(err, client.ErrUnknown) {
+		b.note(step)
+		b.outlast(ctx, step, n)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -158,6 +164,19 @@ func (b *breaker) lab(ctx context.Context, step faults.Step, n *node) error {
 		_, _ = b.cluster.api.HealFault(heal, n.address, begun.ID) // it heals by itself
 	}
 	return nil
+}
+
+// outlast waits until a fault is over of which it is not known whether it has begun:
+// an earlier one may keep the request back, and let it through at its end.
+func (b *breaker) outlast(ctx context.Context, step faults.Step, n *node) {
+	for sleep(ctx, step.Duration()) {
+		ask, cancel := context.WithTimeout(ctx, time.Second)
+		on, err := b.cluster.api.Faults(ask, n.address)
+		cancel()
+		if p, _ := n.process(); p == nil || err == nil && len(on.Faults) == 0 {
+			return
+		}
+	}
 }
 
 // start starts a node, and again as long as it cannot. One that never can ends the run.

@@ -87,4 +87,4 @@ func (c *Config) title() string {
 
 // Takes is about how long a run takes: the work, and before and after it the start of
 // the nodes and the check.
-func (c *Config) Takes() time.Duration { return c.Duration + 15*time.Second }
+func (c *Config) Takes() time.Duration { return c.Duration + 5*time.Second }
