@@ -152,6 +152,9 @@ func (r *run) checkRepeatsInLog(f *finding) {
 	if r.replay == nil {
 		return
 	}
+	for _, v := range r.rules["P11"].violations {
+		f.violated(v)
+	}
 	ended := 0
 	endedBy := make(map[uint64]int) // how many had ended before the grant of that token
 	for _, s := range r.replay.steps {
