@@ -47,7 +47,7 @@ func view(h *history.History) *historyView {
 		if at, known := v.asked[a]; !known || o.Call < at {
 			v.asked[a] = o.Call
 		}
-		if o.Outcome != history.OK {
+		if o.Outcome != history.OK || o.Answer.Token == 0 {
 			continue
 		}
 		g := byKey[key{a, o.Answer.Token}]
