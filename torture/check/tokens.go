@@ -47,7 +47,7 @@ func view(h *history.History) *historyView {
 		if at, known := v.asked[a]; !known || o.Call < at {
 			v.asked[a] = o.Call
 		}
-		if o.Outcome != history.OK {
+		if o.Outcome != history.OK || o.Answer.Token == 0 {
 			continue
 		}
 		g := byKey[key{a, o.Answer.Token}]
@@ -151,6 +151,9 @@ func checkRepeats(r *run, f *finding) {
 func (r *run) checkRepeatsInLog(f *finding) {
 	if r.replay == nil {
 		return
+	}
+	for _, v := range r.rules["P11"].violations {
+		f.violated(v)
 	}
 	ended := 0
 	endedBy := make(map[uint64]int) // how many had ended before the grant of that token
