@@ -125,11 +125,15 @@ func (x *exchange) refused(op *history.Operation) {
 		op.Outcome = history.Refused
 	case http.StatusTemporaryRedirect:
 		op.Outcome = redirected
-		if op.Redirects++; op.Redirects > 1 { // one too many
-			op.Outcome = history.Nothing
-		}
-		if op.Wait > 0 { // leadership may have moved while it was in the queue
+		switch op.Redirects++; {
+		case op.Wait > 0 && op.Redirects > 1:
+			// It waited at the leader it had been sent to, until that led no more. The
+			// next hop is the first of a new way.
+			op.Redirects, op.Outcome = 1, history.Unknown
+		case op.Wait > 0: // leadership may have moved while it was in the queue
 			op.Outcome = history.Unknown
+		case op.Redirects > 1: // one too many
+			op.Outcome = history.Nothing
 		}
 	case http.StatusServiceUnavailable:
 		op.Outcome = history.Nothing
