@@ -40,8 +40,8 @@ func (p *program) tortureCommand() *urfave.Command {
 		UsageText: "leasehold torture [--nodes 3|5] [--duration 40s] [--faults SET] [--seed N] [--out FOLDER]\nleasehold torture --schedule FILE\nleasehold torture check FOLDER…",
 		Description: "Starts nodes on this machine, lets clients work on them while they are killed, paused, cut off and more, and holds\n" +
 			"what the clients saw against what leasehold promises. The last 15 s are without faults. What is known of the run is\n" +
-			"left in a folder, with a report for people. docs/VERIFICATION.md says how to read it. Peers\n" +
-			"such as etcd and Redis are judged by examples/torture-against.\n\n" +
+			"left in a folder, with a report for people. docs/VERIFICATION.md says how to read it. Peers such as etcd and Redis\n" +
+			"are judged by examples/torture-against.\n\n" +
 			"Fault sets:\n" + setList() +
 			"\nExit codes: 0 all that was checked holds · 1 a promise was broken · 2 inconclusive · 3 the tool itself failed",
 		Flags: []urfave.Flag{

@@ -32,9 +32,6 @@ func Recheck(path string, blackBox bool) (*Outcome, error) {
 	if out.History, err = readHistory(path); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if out.History.Torn || out.History.End == nil {
-		out.Notes = append(out.Notes, "the run was cut short")
-	}
 	known, err := out.takeOver(folder)
 	if err != nil {
 		return nil, err
@@ -42,6 +39,12 @@ func Recheck(path string, blackBox bool) (*Outcome, error) {
 	p := params(out.Applied, out.Config.Nodes, out.Config.Duration, out.LateCPU+out.LateDisk, blackBox)
 	if !known {
 		p.Need, p.Missing = check.Need{}, []string{"it is not known which faults were played: there is no " + scheduleFile + " beside the history"}
+	}
+	if out.History.Torn || out.History.End == nil {
+		// Calls that were under way have left entries in the log and no operation, and
+		// faults that were on are not known either.
+		p.Others, p.LeaveOut = true, append(p.LeaveOut, "P9", "P15")
+		p.Missing = append(p.Missing, "the run was cut short")
 	}
 	out.params, out.Report = p, check.Check(out.History, p)
 	return out, nil

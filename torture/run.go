@@ -1,11 +1,13 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -163,6 +165,7 @@ func (r *run) settle(ctx context.Context) {
 func (r *run) judge() *Outcome {
 	out := &Outcome{Config: r.cfg, History: r.recorder.History(), Applied: r.breaker.applied, Skipped: r.breaker.skipped, Notes: r.notes}
 	out.LateCPU, out.LateDisk = r.machine.late()
+	slices.SortStableFunc(out.Applied, func(a, b faults.Step) int { return cmp.Compare(a.AtMillis, b.AtMillis) })
 	if err := r.recorder.Err(); err != nil {
 		out.Notes = append(out.Notes, "the history was not written to its end: "+err.Error())
 	}
