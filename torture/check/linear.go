@@ -165,7 +165,7 @@ func Visualize(h *history.History, p Params, name string, w io.Writer) error {
 func (r *run) traceOfLog() *trace {
 	t := newTrace()
 	firsts := make(map[uint64]*grantSeen)
-	for _, g := range view(r.h).grants {
+	for _, g := range r.seen.grants {
 		firsts[g.token] = g
 	}
 	ending := make(map[string]*history.Operation) // by name and index
@@ -296,7 +296,7 @@ func seenBy(o *history.Operation) (a act, name string, ok bool) {
 func (r *run) traceOfAnswers() *trace {
 	t := newTrace()
 	grantsOf := make(map[uint64]*grantSeen)
-	for _, g := range view(r.h).grants {
+	for _, g := range r.seen.grants {
 		grantsOf[g.token] = g
 		t.add(g.attempt.Name, act{kind: grants, token: g.token, holder: g.attempt.Holder}, g.asked, g.known, g.first)
 	}

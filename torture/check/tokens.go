@@ -72,7 +72,7 @@ func view(h *history.History) *historyView {
 func checkTokens(r *run, f *finding) {
 	f.unit = "grants"
 	byToken := make(map[uint64]*grantSeen)
-	for _, g := range view(r.h).grants {
+	for _, g := range r.seen.grants {
 		f.checked++
 		if other := byToken[g.token]; other != nil {
 			f.violated(shows(fmt.Sprintf("token %d names two grants, to %s and to %s", g.token, other.attempt.Holder, g.attempt.Holder), other.first, g.first))
@@ -102,7 +102,7 @@ func (r *run) checkTokenIndex(g *grantSeen, f *finding) {
 // checkTokenOrder is P4: over all names, as tokens are.
 func checkTokenOrder(r *run, f *finding) {
 	f.unit = "grants"
-	grants := view(r.h).grants
+	grants := r.seen.grants
 	byAsked, byKnown := slices.Clone(grants), slices.Clone(grants)
 	slices.SortFunc(byAsked, func(a, b *grantSeen) int { return cmp.Compare(a.asked, b.asked) })
 	slices.SortFunc(byKnown, func(a, b *grantSeen) int { return cmp.Compare(a.known, b.known) })
@@ -125,8 +125,7 @@ func checkTokenOrder(r *run, f *finding) {
 // forgotten it may make another grant.
 func checkRepeats(r *run, f *finding) {
 	f.unit = "repeated requests"
-	seen := view(r.h)
-	grants := seen.grants
+	grants := r.seen.grants
 	latest := make(map[history.Attempt]*grantSeen)
 	place := make(map[*grantSeen]int)
 	for i, g := range grants {
@@ -140,7 +139,7 @@ func checkRepeats(r *run, f *finding) {
 			f.violated(shows(fmt.Sprintf("request %s of %s for %s made two grants, tokens %d and %d", g.attempt.RequestID, g.attempt.Holder, g.attempt.Name, before.token, g.token), before.first, g.first))
 		}
 	}
-	for _, times := range seen.sent {
+	for _, times := range r.seen.sent {
 		if times > 1 {
 			f.checked++
 		}
