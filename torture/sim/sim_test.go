@@ -22,6 +22,7 @@ var (
 	minutes  = flag.Int("minutes", 5, "virtual minutes of each simulation")
 	withThem = flag.Bool("faults", true, "let faults happen")
 	schedule = flag.String("schedule", "", "play the schedule in this `FILE` instead of that of the seed")
+	shrink   = flag.Duration("shrink", 2*time.Minute, "look for a smaller schedule for so long")
 	out      = flag.String("out", "", "write what failed into this `FOLDER`; empty means a new one")
 )
 
@@ -137,15 +138,13 @@ func (a *all) keep(t *testing.T, o Outcome, v Verdict) {
 	}
 }
 
-// The bounds of a search for a smaller schedule.
-const (
-	shrinkTries = 40
-	shrinkAgain = 2 // how often a schedule is tried that does not fail at once
-)
+// shrinkAgain is how often a schedule is tried that does not fail at once.
+const shrinkAgain = 2
 
 // shrunk is the smallest schedule found that violates one of the same properties.
 func shrunk(t *testing.T, c Config, ids []string) faults.Schedule {
-	return Shrink(c.Schedule, shrinkTries, func(s faults.Schedule) bool {
+	until := time.Now().Add(*shrink)
+	return Shrink(c.Schedule, func() bool { return time.Now().Before(until) }, func(s faults.Schedule) bool {
 		c.Schedule = s
 		for range shrinkAgain {
 			if Judge(Run(t, c)).Shares(ids) {
