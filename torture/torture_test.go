@@ -186,8 +186,16 @@ func TestTorture_NoVerdict(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "history.jsonl")
 	write(t, broken, []byte("nonsense\n"))
 	for _, args := range [][]string{
-		{"--nodes", "4"}, {"--faults", "nonsense"}, {"--duration", "5s"}, {"--nonsense"}, {"nonsense"}, {"--schedule", "/nonsense"},
-		{"--out", full}, {"check"}, {"check", "/nonsense"}, {"check", broken},
+		{"--nodes", "4"},
+		{"--faults", "nonsense"},
+		{"--duration", "5s"},
+		{"--nonsense"},
+		{"nonsense"},
+		{"--schedule", "/nonsense"},
+		{"--out", full},
+		{"check"},
+		{"check", "/nonsense"},
+		{"check", broken},
 	} {
 		if stdout, stderr, code := run(t, append([]string{"torture"}, args...)...); code != 3 || stdout != "" || stderr == "" {
 			t.Errorf("%v: exit code %d, output %q, errors %q", args, code, stdout, stderr)
