@@ -36,11 +36,12 @@ func (f *runFlags) options() client.AcquireOptions {
 
 // underLease is what both commands say of the command that they run.
 const underLease = "The command runs in a process group of its own, with LEASEHOLD_NAME, _TOKEN, _HOLDER and _CLUSTER_ID in its environment.\n" +
-	"Signals are passed on to the group; a second TERM or INT kills it. When the command has ended, what is left of the group\n" +
-	"is killed, and then the lease is released. When the lease is lost, or about to be, the group gets a TERM, and a KILL in\n" +
-	"time to be dead before the lease could be granted to another because it has expired. (A revoke hands it over at once;\n" +
-	"--lock-delay is for that.) On Linux the command dies with leasehold, even by kill -9. Processes that leave the group\n" +
-	"are not covered: only what compares the token can refuse those."
+	"Signals are passed on to the group; a second TERM or INT kills all. When the command has ended, all that it has started\n" +
+	"and left is killed, and then the lease is released. When the lease is lost, or about to be, all get a TERM, and a KILL\n" +
+	"in time to be dead before the lease could be granted to another because it has expired. (A revoke hands it over at\n" +
+	"once; --lock-delay is for that.) The same by a second process, if leasehold itself is stopped or killed. On Linux \"all\"\n" +
+	"are the command and its descendants, daemons too; elsewhere, its process group. What others start for it (systemd-run,\n" +
+	"at, docker) is not covered: only what compares the token can refuse that."
 
 func (p *program) execCommand() *urfave.Command {
 	f := &runFlags{access: newAccess(), ttl: defaultTTL}
@@ -89,7 +90,7 @@ func giveBack(l *client.Lease, result jobResult) error {
 		return l.Release()
 	}
 	l.Drop()
-	return errors.New("some of its processes cannot be killed, so the lease is not released; it ends by its TTL")
+	return nil
 }
 
 // failedRun is the error of a command under a lease. What is neither the command's
@@ -175,14 +176,19 @@ func (p *program) holderClient(c *urfave.Context, f *runFlags) (*client.Client, 
 type jobResult struct {
 	code int   // its exit code, or 128+n
 	lost error // why it was ended, nil if it was not
-	gone bool  // nothing of its group is left
+	gone bool  // nothing of it is left
 }
 
 // after gives the error for a command after the release of its lease.
 func (r jobResult) after(release error) error {
 	switch {
+	case r.lost != nil && !r.gone:
+		return &exitStatus{exitLost, fmt.Errorf("%w; some processes of the command cannot be killed, and go on", r.lost)}
 	case r.lost != nil:
-		return &exitStatus{exitLost, fmt.Errorf("%w; the command was ended", r.lost)}
+		return &exitStatus{exitLost, fmt.Errorf("%w; the command has ended", r.lost)}
+	case !r.gone:
+		return &exitStatus{r.code, errors.New("the command has ended, but some of its processes cannot be killed and go on, " +
+			"so the lease is not released; it ends by its TTL")}
 	case errors.Is(release, client.ErrLost) && r.code == 0:
 		return &exitStatus{exitLost, fmt.Errorf("%w; the command had ended by then", release)}
 	case release != nil:
@@ -195,11 +201,6 @@ func (r jobResult) after(release error) error {
 
 // runUnder runs a command under a lease. An error means that it was not started.
 func (p *program) runUnder(l *client.Lease, command []string, stops *signals) (jobResult, error) {
-	j, err := newJob(l)
-	if err != nil {
-		return jobResult{}, err
-	}
-	defer j.close()
 	arriving, err := stops.begin()
 	if err != nil { // a stop has begun: it is not started
 		return jobResult{}, err
@@ -208,8 +209,10 @@ func (p *program) runUnder(l *client.Lease, command []string, stops *signals) (j
 	if err := l.Err(); err != nil {
 		return jobResult{}, err
 	}
-	if err := j.start(p, command); err != nil {
+	j, err := startJob(p, l, command)
+	if err != nil {
 		return jobResult{}, err
 	}
+	defer j.close()
 	return j.supervise(arriving), nil
 }

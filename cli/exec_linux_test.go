@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -78,6 +79,35 @@ func TestExec_Codes(t *testing.T) {
 		}
 	}
 	s.given(t, "a")
+}
+
+// What is said of the end is so: nothing has ended that goes on, whatever else there
+// is to say.
+func TestJobResult_After(t *testing.T) {
+	revoked := fmt.Errorf("%w: revoked", client.ErrLost)
+	for _, tt := range []struct {
+		result     jobResult
+		release    error
+		code       int
+		says, hush string
+	}{
+		{jobResult{gone: true}, nil, 0, "", "a"},
+		{jobResult{code: 3, gone: true}, nil, 3, "", ""},
+		{jobResult{gone: true}, revoked, exitLost, "had ended by then", ""},
+		{jobResult{code: 3, gone: true}, revoked, 3, "revoked", ""},
+		{jobResult{code: 143, lost: revoked, gone: true}, nil, exitLost, "the command has ended", "go on"},
+		{jobResult{code: 143, lost: revoked}, nil, exitLost, "cannot be killed, and go on", "has ended"},
+		{jobResult{code: 3}, nil, 3, "cannot be killed and go on, so the lease is not released", ""},
+	} {
+		err := tt.result.after(tt.release)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if exitCode(err) != tt.code || !strings.Contains(said, tt.says) || (tt.hush != "" && strings.Contains(said, tt.hush)) {
+			t.Errorf("%+v, %v: exit code %d, %q", tt.result, tt.release, exitCode(err), said)
+		}
+	}
 }
 
 // The command finds its grant in its environment, the inner one if it is nested,
@@ -165,7 +195,7 @@ func TestExec_StopTakesItsTime(t *testing.T) {
 		t.Error("it was another grant")
 	}
 
-	p = launch(t, s.address, "exec", "a", "--", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.02; done")
+	p = launch(t, s.address, "exec", "a", "--", "sh", "-c", "trap '' TERM INT; echo up; while :; do sleep 0.02; done")
 	p.line(t)
 	p.signal(t, syscall.SIGTERM)
 	p.signal(t, syscall.SIGINT)
@@ -266,7 +296,7 @@ func (p *process) groupEnds(t *testing.T, by time.Time) {
 		return state != "" && state != "Z" && state != "X"
 	}
 	late := time.After(time.Until(by))
-	for slices.ContainsFunc(childrenOf(t, p.cmd.Process.Pid), lives) {
+	for slices.ContainsFunc(descendants(p.cmd.Process.Pid, nil), lives) {
 		select {
 		case <-late:
 			t.Fatal("the group has outlived the lease")

@@ -11,7 +11,8 @@ import (
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // adoptOrphans makes this process the parent of its descendants whose parents have
-// died, so that it can collect them: until then they count as members of the group.
+// died. So nothing that they start can escape it, also if it leaves the group, the
+// session and its parent, as a daemon does.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // ownProgram is this program, also after its file has been replaced.

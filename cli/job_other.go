@@ -18,8 +18,7 @@ var errNoGroups = errors.New("exec and elect need a system with process groups")
 // job cannot be had here.
 type job struct{}
 
-func newJob(*client.Lease) (*job, error)               { return nil, errNoGroups }
-func (*job) start(*program, []string) error            { return errNoGroups }
-func (*job) supervise(<-chan syscall.Signal) jobResult { return jobResult{} }
-func (*job) close()                                    {}
-func (p *program) guard(*urfave.Context) error         { return errNoGroups }
+func startJob(*program, *client.Lease, []string) (*job, error) { return nil, errNoGroups }
+func (*job) supervise(<-chan syscall.Signal) jobResult         { return jobResult{} }
+func (*job) close()                                            {}
+func (p *program) guard(*urfave.Context) error                 { return errNoGroups }

@@ -7,32 +7,37 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"leasehold/client"
 )
 
 // A command under a lease is three processes:
 //
-//	leasehold exec ── renews the lease, passes signals on
-//	  ├─ leasehold guard ── leads the process group, and kills it when the deadline
-//	  │                     that it was told last has passed, or when exec is gone
-//	  └─ the command ── in the same group, as are its children
+//	leasehold exec ── renews the lease, tells the guard the deadline and the signals
+//	  └─ leasehold guard ── leads the process group, kills everything below it when
+//	       │                the command has ended, when the deadline that it was told
+//	       │                last has passed, or when exec is gone
+//	       └─ the command ── in the same group, as are its children
 //
 // The guard is there because exec itself may be stopped (SIGSTOP) or killed while the
-// command goes on. It also keeps the number of the group from being given to another
-// one until exec has collected it.
+// command goes on. On Linux it adopts orphans: whatever leaves the group stays among
+// its descendants. If it is the guard that dies, they come to exec, which does the
+// same; the kernel kills the command at once. So only a kill of both leaves the rest
+// alone. On other systems the group is all that can be reached.
 //
-// The lease is lost at the deadline D, which each renewal moves. Nothing of the
-// group may be alive after it:
+// The lease is lost at the deadline D, which each renewal moves. Nothing may be alive
+// after it:
 //
-//	        TTL/4 before D       TTL/20          TTL/40
-//	──────────┬──────────────────────┬───────────────┬───────────┬──────
-//	          TERM: about to be      KILL by exec    KILL by     D     the server
-//	          lost                                   the guard         may grant it
+//	        TTL/4 before D       TTL/20            TTL/40
+//	──────────┬──────────────────────┬─────────────────┬─────────┬──────
+//	          TERM: about to be      KILL, by the      the same  D     the server
+//	          lost                   guard, as exec    without         may grant it
+//	                                 orders            an order
 const (
 	termShare  = 4
 	killShare  = 20
@@ -40,148 +45,168 @@ const (
 )
 
 const (
-	// guardStart bounds the start of the guard, which takes some milliseconds.
-	guardStart = 5 * time.Second
+	// guardStart bounds the start of the guard and the command, which takes some
+	// milliseconds.
+	guardStart = 10 * time.Second
 	// deathTimeout is how long to wait for what was killed. Only a process that is
-	// stuck in the kernel takes longer than a moment.
+	// stuck in the kernel, or belongs to another user, takes longer than a moment.
 	deathTimeout = 5 * time.Second
+	// guardTimeout is how long the guard may take to kill all. It has less if the lease
+	// is lost and its TTL is short.
+	guardTimeout = time.Second
 )
 
 // job is a command that runs under a lease.
 type job struct {
-	lease *client.Lease
-	guard *exec.Cmd
-	feed  *os.File      // to the guard
-	lone  chan struct{} // closed when the guard is no more
-	told  time.Time     // the deadline that the guard was told last
+	lease   *client.Lease
+	guard   *exec.Cmd
+	orders  *os.File
+	reports <-chan message
+	lone    chan struct{} // closed when the guard is no more
+	told    time.Time     // the deadline that the guard was told last
 
-	ended    chan struct{} // closed when the command has ended and code is set
-	code     int
+	before   []int // children that this process has from before
 	terminal *terminal
 
+	ended  bool // the command, with code
+	code   int
+	late   bool      // the guard has ended it unasked
+	gone   bool      // the guard has seen that nothing is left
 	stops  int       // signals that asked the command to end
 	lost   error     // why it is being ended
 	killAt time.Time // and when to kill it
-	killed time.Time // when it was
-	gone   bool      // nothing of the group is left
+	killed time.Time // when the guard began to kill, as far as we know
 }
 
-// newJob starts the guard.
-func newJob(l *client.Lease) (*job, error) {
+// startJob starts the guard, and through it the command.
+func startJob(p *program, l *client.Lease, command []string) (*job, error) {
 	self, err := ownProgram()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	in, feed, err := os.Pipe()
+	in, orders, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	ready, out, err := os.Pipe()
+	reports, out, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(err, in.Close(), feed.Close())
+		return nil, errors.Join(err, in.Close(), orders.Close())
 	}
-	j := &job{lease: l, feed: feed, guard: exec.Command(self, guardName), lone: make(chan struct{}), ended: make(chan struct{})}
+	j := &job{lease: l, orders: orders, lone: make(chan struct{}), before: children(os.Getpid()), code: exitSignal + int(syscall.SIGKILL)}
+	j.guard = exec.Command(self, append([]string{guardName, "--"}, command...)...)
 	j.guard.Args[0] = "leasehold"
-	j.guard.Stdin, j.guard.Stdout = in, out
+	j.guard.Stdin, j.guard.Stdout, j.guard.Stderr = p.stdin, p.stdout, p.stderr
+	j.guard.ExtraFiles = []*os.File{in, out}
+	j.guard.WaitDelay = time.Second // for what holds an output open that is no file
+	j.guard.Env = append(os.Environ(),
+		"LEASEHOLD_NAME="+l.Name(), "LEASEHOLD_TOKEN="+strconv.FormatUint(l.Token(), 10),
+		"LEASEHOLD_HOLDER="+l.Holder(), "LEASEHOLD_CLUSTER_ID="+l.ClusterID())
 	j.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	j.terminal = terminalOf(p.stdin)
+	j.terminal.give(j.guard.SysProcAttr)
 	adoptOrphans()
 	err = j.guard.Start()
 	in.Close()
 	out.Close()
-	defer ready.Close()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the guard: %w", err), feed.Close())
+		return nil, errors.Join(fmt.Errorf("start the guard: %w", err), orders.Close(), reports.Close())
 	}
+	j.reports = receive(reports)
 	go func() {
 		_ = j.guard.Wait()
 		close(j.lone)
 	}()
 	j.tell()
-	_ = ready.SetReadDeadline(time.Now().Add(guardStart))
-	if _, err := ready.Read(make([]byte, 1)); err != nil {
+	if err := j.begun(); err != nil {
 		j.close()
-		return nil, fmt.Errorf("the guard does not start: %w", err)
+		return nil, err
 	}
 	return j, nil
 }
 
+// begun waits until the command has been started.
+func (j *job) begun() error {
+	select {
+	case r := <-j.reports:
+		switch r.word {
+		case reportStarted:
+			return nil
+		case reportFailed:
+			return &exitStatus{int(r.number), errors.New(r.text)}
+		}
+	case <-time.After(guardStart):
+		return fmt.Errorf("the command was not started within %v", guardStart)
+	}
+	return errors.New("the guard does not start")
+}
+
 func (j *job) group() int { return j.guard.Process.Pid }
 
-// start starts the command.
-func (j *job) start(p *program, command []string) error {
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = p.stdin, p.stdout, p.stderr
-	cmd.WaitDelay = time.Second // for what holds an output open that is no file
-	cmd.Env = append(os.Environ(),
-		"LEASEHOLD_NAME="+j.lease.Name(), "LEASEHOLD_TOKEN="+strconv.FormatUint(j.lease.Token(), 10),
-		"LEASEHOLD_HOLDER="+j.lease.Holder(), "LEASEHOLD_CLUSTER_ID="+j.lease.ClusterID())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: j.group()}
-	dieWithParent(cmd.SysProcAttr)
-	j.terminal = terminalOf(p.stdin)
-	j.terminal.give(cmd.SysProcAttr)
-	started := make(chan error)
-	go func() {
-		// The signal of dieWithParent comes when the thread ends that started the
-		// command, so that thread must do nothing else until then.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		_ = cmd.Wait() // what it says is in the state
-		j.code = codeOf(cmd.ProcessState)
-		close(j.ended)
-	}()
-	if err := <-started; err != nil {
-		return cannotRun(command[0], err)
-	}
-	return nil
-}
-
-func codeOf(s *os.ProcessState) int {
-	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return exitSignal + int(ws.Signal())
-	}
-	return s.ExitCode()
-}
-
-// supervise waits for the end of the command, and sees to it that it comes in time.
+// supervise waits for the end of the command and of all that it has started, and
+// sees to it that it comes in time.
 func (j *job) supervise(arriving <-chan syscall.Signal) jobResult {
-	over, lone := j.lease.Done(), j.lone
+	over, reports := j.lease.Done(), j.reports
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for ended := false; !ended; {
+	for alone := false; !alone; {
 		select {
-		case <-j.ended:
-			ended = true
+		case <-j.lone:
+			alone = true
 			continue
+		case report, more := <-reports:
+			if j.note(report); !more {
+				reports = nil
+			}
 		case sig := <-arriving:
 			j.pass(sig)
 		case <-over:
 			over = nil
-		case <-lone:
-			lone = nil
-			j.orphaned()
 		case <-timer.C:
 		}
 		j.tell()
 		next, giveUp := j.step(time.Now())
 		if giveUp {
-			return jobResult{code: j.code, lost: j.lost}
+			return j.result(false)
 		}
 		timer.Reset(time.Until(next))
 	}
-	j.terminal.takeBack()
-	j.lookBack(time.Now())
-	return jobResult{code: j.code, lost: j.lost, gone: j.clear()}
+	for report := range j.reports {
+		j.note(report)
+	}
+	return j.result(j.gone || endRest(j.group(), j.before))
+}
+
+// note takes note of what the guard reports.
+func (j *job) note(report message) {
+	switch report.word {
+	case reportLate:
+		j.late = true
+	case reportGone:
+		j.gone = true
+	case reportEnded:
+		j.ended, j.code = true, int(report.number)
+	default:
+		return
+	}
+	if j.killed.IsZero() { // the rest
+		j.killed = time.Now()
+	}
+}
+
+func (j *job) result(gone bool) jobResult {
+	if j.lost == nil {
+		j.lost = j.lease.Err() // perhaps unnoticed
+	}
+	if j.lost == nil && j.late {
+		j.lost = errNear // this process was stopped or starved meanwhile
+	}
+	return jobResult{code: j.code, lost: j.lost, gone: gone}
 }
 
 // step does what is to be done at this time, and says when to look again.
 func (j *job) step(now time.Time) (next time.Time, giveUp bool) {
 	ttl, end := j.lease.TTL(), j.lease.Deadline()
-	if j.lost == nil {
+	if j.lost == nil && !j.ended {
 		if err := j.lease.Err(); err != nil {
 			j.lose(now, err)
 		} else if risk := end.Add(-ttl / termShare); !now.Before(risk) {
@@ -189,28 +214,25 @@ func (j *job) step(now time.Time) (next time.Time, giveUp bool) {
 		}
 	}
 	next = now.Add(max(min(ttl/killShare, time.Second), 5*time.Millisecond))
-	if j.lost != nil && j.killed.IsZero() {
-		if !now.Before(j.killAt) {
+	if j.killed.IsZero() {
+		if j.lost != nil && !now.Before(j.killAt) {
 			j.kill()
-		} else if j.killAt.Before(next) {
+		} else if j.lost != nil && j.killAt.Before(next) {
 			next = j.killAt
 		}
+		return next, false
 	}
-	return next, !j.killed.IsZero() && now.Sub(j.killed) > deathTimeout
-}
-
-// lookBack finds out, after the end of the command, whether it was the guard that
-// has ended it, because this process was stopped or starved. Or the lease was lost
-// unnoticed.
-func (j *job) lookBack(now time.Time) {
+	patience := guardTimeout
 	if j.lost != nil {
-		return
+		patience = min(ttl/guardShare, guardTimeout)
 	}
-	j.lost = j.lease.Err()
-	late := !now.Before(j.lease.Deadline().Add(-j.lease.TTL() / termShare))
-	if j.lost == nil && late && j.code == exitSignal+int(syscall.SIGKILL) && j.killed.IsZero() {
-		j.lost = errNear
+	if alone := j.killed.Add(patience); !now.Before(alone) {
+		// The guard should have ended by now. When it dies, what is left comes to us.
+		_ = syscall.Kill(-j.group(), syscall.SIGKILL)
+	} else if alone.Before(next) {
+		next = alone
 	}
+	return next, now.Sub(j.killed) > deathTimeout
 }
 
 var errNear = fmt.Errorf("%w: no renewal was confirmed, and the deadline is near", client.ErrLost)
@@ -224,8 +246,9 @@ func (j *job) lose(now time.Time, why error) {
 	if soon := now.Add(ttl/termShare - ttl/killShare); soon.Before(j.killAt) {
 		j.killAt = soon
 	}
-	j.send(syscall.SIGTERM)
-	j.send(syscall.SIGCONT) // one that is stopped would not see it
+	j.order(orderAll, int64(syscall.SIGTERM))
+	j.order(orderAll, int64(syscall.SIGCONT)) // one that is stopped would not see it
+	j.wake()
 }
 
 // pass passes a signal on to the command.
@@ -236,33 +259,40 @@ func (j *job) pass(sig syscall.Signal) {
 			return
 		}
 	}
-	j.send(sig)
+	j.order(orderPass, int64(sig))
 }
 
-// orphaned: the guard is no more. With a signal to its whole group the command may
-// have sent it to both; otherwise nobody would end the command in our place, so it
-// ends now.
-func (j *job) orphaned() {
-	select {
-	case <-j.ended:
-	case <-time.After(100 * time.Millisecond):
-		if j.lost == nil {
-			j.lost = errors.New("the guard of the command was killed")
-		}
-		j.kill()
-	}
-}
-
+// kill makes the guard kill all.
 func (j *job) kill() {
 	if j.killed.IsZero() {
 		j.killed = time.Now()
 	}
-	j.send(syscall.SIGKILL)
+	_ = j.orders.Close()
+	j.wake()
 }
 
-func (j *job) send(sig syscall.Signal) { _ = syscall.Kill(-j.group(), sig) }
+// wake continues the guard, which the command may have stopped with its group.
+func (j *job) wake() {
+	select {
+	case <-j.lone:
+	default:
+		_ = j.guard.Process.Signal(syscall.SIGCONT)
+	}
+}
 
-// tell tells the guard when to kill the group.
+// order tells the guard what to do, without waiting: a guard that is gone does not
+// hear it, nor does one that has been stopped for a thousand orders.
+func (j *job) order(word string, number int64) {
+	line := []byte(message{word: word, number: number}.String())
+	if pipe, err := j.orders.SyscallConn(); err == nil {
+		_ = pipe.Write(func(fd uintptr) (done bool) {
+			_, _ = unix.Write(int(fd), line)
+			return true
+		})
+	}
+}
+
+// tell tells the guard when to kill all.
 func (j *job) tell() {
 	end := j.lease.Deadline()
 	if end.Equal(j.told) {
@@ -272,41 +302,17 @@ func (j *job) tell() {
 	// In this order: a pause between the two makes the deadline earlier, not later.
 	now := machineTime()
 	at := now + time.Until(end.Add(-j.lease.TTL()/guardShare))
-	_ = j.feed.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)) // it may be stopped
-	_, _ = fmt.Fprintf(j.feed, "%d\n", at)
+	j.order(orderUntil, int64(at))
 }
 
-// clear kills what is left of the group, the guard with it. It says whether nothing
-// is left.
-func (j *job) clear() bool {
-	for begun := time.Now(); time.Since(begun) < deathTimeout; {
-		j.send(syscall.SIGKILL)
-		collect(j.group())
-		if err := syscall.Kill(-j.group(), 0); errors.Is(err, syscall.ESRCH) {
-			j.gone = true
-			return true
-		}
-		time.Sleep(time.Millisecond)
-	}
-	return false
-}
-
-// collect collects the dead of a group that we have adopted. The guard and the
-// command are collected by those who wait for them, and if not, then here.
-func collect(group int) {
-	for {
-		pid, err := syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
-		if pid <= 0 || err != nil {
-			return
-		}
-	}
-}
-
-// close ends the guard, and with it what is left of the group.
+// close ends the guard, and gives the terminal back.
 func (j *job) close() {
-	if !j.gone {
-		j.send(syscall.SIGKILL)
+	_ = j.orders.Close()
+	select {
+	case <-j.lone:
+	default:
+		_ = syscall.Kill(-j.group(), syscall.SIGKILL)
+		<-j.lone
 	}
-	_ = j.feed.Close()
-	<-j.lone
+	j.terminal.takeBack()
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -12,7 +13,27 @@ import (
 // command when leasehold was killed.
 func dieWithParent(*syscall.SysProcAttr) {}
 
+// Nor does anything adopt orphans or tell children. There the process group is all
+// that can be reached.
+
 func adoptOrphans() {}
+
+func children(int) []int { return nil }
+
+func descendants(int, []int) []int { return nil }
+
+// endAll: the guard kills its group in the end, itself included.
+func (g *guard) endAll() (gone bool) { return false }
+
+// endRest kills what is left of the group. It says whether nothing is left.
+func endRest(group int, _ []int) bool {
+	for begun := time.Now(); time.Since(begun) < deathTimeout; time.Sleep(time.Millisecond) {
+		if err := syscall.Kill(-group, syscall.SIGKILL); errors.Is(err, syscall.ESRCH) {
+			return true
+		}
+	}
+	return false
+}
 
 func ownProgram() (string, error) { return os.Executable() }
 

@@ -37,15 +37,22 @@ type process struct {
 	stderr output
 }
 
-// launch starts a process.
+// launch starts leasehold.
 func launch(t *testing.T, server string, args ...string) *process {
+	t.Helper()
+	t.Setenv(asProgram, "1")
+	t.Setenv(serversVariable, server)
+	return launchCommand(t, os.Args[0], args...)
+}
+
+// launchCommand starts a command that becomes leasehold.
+func launchCommand(t *testing.T, name string, args ...string) *process {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(os.Args[0], args...), out: bufio.NewReader(r), pipe: r}
-	p.cmd.Env = append(os.Environ(), asProgram+"=1", serversVariable+"="+server)
+	p := &process{cmd: exec.Command(name, args...), out: bufio.NewReader(r), pipe: r}
 	p.cmd.Stdout, p.cmd.Stderr = w, &p.stderr
 	p.cmd.WaitDelay = time.Second
 	err = p.cmd.Start()
@@ -92,7 +99,7 @@ func (p *process) code(t *testing.T) int {
 	}()
 	select {
 	case <-ended:
-		return codeOf(p.cmd.ProcessState)
+		return codeOf(p.cmd.ProcessState.Sys().(syscall.WaitStatus))
 	case <-time.After(patience):
 		t.Fatalf("it goes on; stderr %q", p.stderr.String())
 		return 0

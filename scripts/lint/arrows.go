@@ -54,6 +54,7 @@ var arrows = map[string][]string{
 	"torture":      {"torture/check", "torture/work", "torture/sets"},
 
 	"scripts/lint": {},
+	"docs":         {}, // a test alone: the code of the pages compiles
 }
 
 // others are the packages of other modules that a package may import. Packages
