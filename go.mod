@@ -3,6 +3,7 @@ module leasehold
 go 1.26
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/hashicorp/raft v1.8.0
 	github.com/tidwall/btree v1.8.2
 )

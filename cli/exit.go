@@ -66,6 +66,8 @@ func exitCode(err error) int {
 		return status.code
 	case errors.As(err, &signalled):
 		return exitSignal + int(signalled.signal)
+	case errors.As(err, &usage) && strings.HasPrefix(usage.command, "torture"):
+		return exitNoVerdict // for there 2 is a verdict
 	case errors.As(err, &usage), errors.As(err, &exiter):
 		// The library gives its own exit errors for help on unknown topics only.
 		return exitUsage

@@ -70,6 +70,7 @@ func (p *program) app() *urfave.App {
 			p.inspectCommand(),
 			p.faultCommand(),
 			p.benchCommand(),
+			p.tortureCommand(),
 			p.versionCommand(),
 		},
 		EnableBashCompletion: true,

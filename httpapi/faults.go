@@ -98,7 +98,7 @@ func faultError(err error) error {
 }
 
 func (s *Server) faultsOf(list []*lab.Active) wire.Faults {
-	body := wire.Faults{Node: s.node[0], Faults: make([]wire.Fault, 0, len(list))}
+	body := wire.Faults{Node: s.node[0], Faults: make([]wire.Fault, 0, len(list)), HeldBack: s.lab.HeldBack()}
 	for _, a := range list {
 		body.Faults = append(body.Faults, faultOf(a))
 	}

@@ -101,6 +101,9 @@ func (c *faultyConn) parcelLocked(d faults.Direction, b []byte) *parcel {
 	p := &parcel{bytes: bytes.Clone(b), sent: time.Now()}
 	if c.bound {
 		p.holds = c.links.holds(c.peer, d)
+		if len(p.holds) > 0 || c.links.blocked(c.peer, d, c.born) != nil {
+			c.links.board.HoldsBack()
+		}
 	}
 	return p
 }

@@ -111,6 +111,12 @@ func TestFaults_Cut_StallsAndHealsByItself(t *testing.T) {
 		wantText(t, p.far, "fore and after")
 		wantText(t, p.near, "answer")
 		wantElapsed(t, start, 5*time.Second)
+		if held := p.board1.HeldBack(); held != 3 {
+			t.Errorf("%d messages are counted as held back, want 3", held)
+		}
+		if held := p.board2.HeldBack(); held != 0 {
+			t.Errorf("%d are counted by the node without a fault", held)
+		}
 	})
 }
 

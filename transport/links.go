@@ -143,13 +143,17 @@ func (l *links) dialling(ctx context.Context, address string) (peer string, err 
 // ends.
 func (l *links) pass(ctx context.Context, peer string, d faults.Direction) error {
 	sent := parcel{sent: time.Now(), holds: l.holds(peer, d)}
-	for {
+	for counted := false; ; {
 		held, left := l.blocked(peer, d, time.Now()), time.Duration(faults.MaxDuration)
 		if held == nil {
 			if left = time.Until(sent.due()); left <= 0 {
 				return nil
 			}
 			held = sent.heldBy()
+		}
+		if !counted {
+			l.board.HoldsBack()
+			counted = true
 		}
 		timer := time.NewTimer(left)
 		select {

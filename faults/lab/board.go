@@ -32,6 +32,8 @@ type Board struct {
 	log hclog.Logger
 	// on is replaced and never changed, so that to ask costs next to nothing.
 	on atomic.Pointer[[]*Active]
+	// held counts what faults of links have held back since the node started.
+	held atomic.Uint64
 
 	mu       sync.Mutex // guards what follows, and every replacement of on
 	made     int        // so far
@@ -218,6 +220,13 @@ func (b *Board) OnLink(peer string, d faults.Direction) iter.Seq[*Active] {
 		}
 	}
 }
+
+// HoldsBack counts a message, or the making of a connection, that a fault of a link
+// holds back.
+func (b *Board) HoldsBack() { b.held.Add(1) }
+
+// HeldBack is how many there have been. It shows whether a fault has met anything.
+func (b *Board) HeldBack() uint64 { return b.held.Load() }
 
 // Roll is a number from 0 to n-1.
 func (b *Board) Roll(n int64) int64 {

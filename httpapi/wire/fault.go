@@ -17,4 +17,7 @@ type Fault struct {
 type Faults struct {
 	Node   string  `json:"node"` // whose they are
 	Faults []Fault `json:"faults"`
+	// HeldBack is how many messages, of nodes and of clients, faults of links have held
+	// back since the node started.
+	HeldBack uint64 `json:"held_back,omitempty"`
 }

@@ -23,7 +23,7 @@ import (
 // Nothing points back: a reader who starts at lease never has to look ahead.
 var arrows = map[string][]string{
 	"main":         {"cli"},
-	"cli":          {"httpapi", "client"},
+	"cli":          {"httpapi", "client", "torture"},
 	"httpapi":      {"httpapi/wire", "cluster"},
 	"httpapi/wire": {"faults"},
 	"cluster":      {"fsm", "transport"},
@@ -41,6 +41,17 @@ var arrows = map[string][]string{
 
 	// No arrow leads to it: it is for tests, and must not become part of the program.
 	"cluster/clustertest": {"cluster"},
+
+	// The checker knows the state machine and what the API says, and nothing of the
+	// servers that it judges.
+	"torture/history": {"fsm", "httpapi/wire"},
+	"torture/check":   {"torture/history"},
+	// The work is done by clients, to a cluster of any kind. The simulation brings all
+	// of it together, for tests, and no arrow leads to it.
+	"torture/work": {"client", "torture/history"},
+	"torture/sim":  {"cluster/clustertest", "httpapi", "torture/work", "torture/check"},
+	"torture/sets": {"faults"},
+	"torture":      {"torture/check", "torture/work", "torture/sets"},
 
 	"scripts/lint": {},
 	"docs":         {}, // a test alone: the code of the pages compiles
