@@ -126,7 +126,7 @@ var mutations = []struct {
 func TestCheck_MutatedHistories_AreViolated(t *testing.T) {
 	seeds := 16
 	if testing.Short() || raceEnabled {
-		seeds = 8
+		seeds = 4
 	}
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
