@@ -120,6 +120,19 @@ func (s watchedStore) StoreLogs(logs []*raft.Log) error {
 	return s.InmemStore.StoreLogs(logs)
 }
 
+// DeleteRange deletes what there is of the range. The store in memory loses count of
+// its entries when it is asked to delete others, as Raft does after a snapshot from
+// the leader has replaced the log.
+func (s watchedStore) DeleteRange(first, last uint64) error {
+	low, _ := s.FirstIndex() // it never fails
+	high, _ := s.LastIndex()
+	first, last = max(first, low), min(last, high)
+	if low == 0 || first > last {
+		return nil
+	}
+	return s.InmemStore.DeleteRange(first, last)
+}
+
 func (s watchedStore) Set(key, value []byte) error {
 	if err := s.disk.before(WriteVote); err != nil {
 		return err

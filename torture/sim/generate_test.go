@@ -150,7 +150,7 @@ func TestQuorumless(t *testing.T) {
 
 // A simulation without faults proves nothing, and says so.
 func TestSim_WithoutFaults_Inconclusive(t *testing.T) {
-	c := Config{Seed: 1, Nodes: 3, Duration: time.Minute}
+	c := Config{Seed: 1, Nodes: 3, Duration: 30 * time.Second}
 	v := Judge(Run(t, c))
 	if got := v.Report.Verdict.String(); got != "inconclusive" || len(v.Missing) == 0 {
 		t.Errorf("the verdict is %s, missing are %q, violated %q", got, v.Missing, v.Violated())
