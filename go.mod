@@ -7,6 +7,8 @@ require (
 	github.com/tidwall/btree v1.8.2
 )
 
+require github.com/anishathalye/porcupine v1.3.1
+
 require (
 	github.com/armon/go-metrics v0.4.1 // indirect
 	github.com/boltdb/bolt v1.3.1 // indirect

@@ -68,6 +68,7 @@ func (p *program) app() *urfave.App {
 			p.guardCommand(),
 			p.statusCommand(),
 			p.inspectCommand(),
+			p.faultCommand(),
 			p.benchCommand(),
 			p.versionCommand(),
 		},

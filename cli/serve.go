@@ -33,6 +33,9 @@ type serveFlags struct {
 	snapshotInterval  time.Duration
 	trailingLogs      uint64 // log entries
 
+	lab     bool
+	labSeed uint64
+
 	logLevel string
 }
 
@@ -64,6 +67,8 @@ func (p *program) serveCommand(run func(ctx context.Context, f serveFlags) error
 			&urfave.Uint64Flag{Name: "snapshot-threshold", Value: 8192, Usage: "log entries since the last snapshot that make a new one due"},
 			duration("snapshot-interval", 30_000, "how often that is looked at, as `DURATION`"),
 			&urfave.Uint64Flag{Name: "trailing-logs", Value: 10_240, Usage: "log entries to keep behind a snapshot, for slow followers and for reading"},
+			&urfave.BoolFlag{Name: "lab", Usage: "let anyone who reaches the port make this node fail, for experiments (leasehold fault)"},
+			&urfave.Uint64Flag{Name: "lab-seed", Value: 1, Usage: "`SEED` of what is random in the faults of a lab"},
 			&urfave.StringFlag{Name: "log-level", Value: "info", Usage: strings.Join(logLevels, ", ")},
 		},
 		Action: func(c *urfave.Context) error {
@@ -90,7 +95,8 @@ func serveConfig(c *urfave.Context) (serveFlags, error) {
 		minTTL: duration("min-ttl"), maxTTL: duration("max-ttl"), maxLeases: c.Int("max-leases"), maxWaiters: c.Int("max-waiters"),
 		heartbeatTimeout: duration("heartbeat-timeout"), electionTimeout: duration("election-timeout"),
 		snapshotThreshold: c.Uint64("snapshot-threshold"), snapshotInterval: duration("snapshot-interval"),
-		trailingLogs: c.Uint64("trailing-logs"), logLevel: c.String("log-level"),
+		trailingLogs: c.Uint64("trailing-logs"),
+		lab:          c.Bool("lab"), labSeed: c.Uint64("lab-seed"), logLevel: c.String("log-level"),
 	}
 	var err error
 	if c.IsSet("cluster") {

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"leasehold/cluster"
+	"leasehold/faults/lab"
 	"leasehold/httpapi"
 )
 
@@ -23,14 +24,22 @@ const stopTimeout = 10 * time.Second
 // serve runs a node until ctx ends, which is an orderly stop, or until the node
 // can go no further, which is an error.
 func (p *program) serve(ctx context.Context, f serveFlags) error {
+	var board *lab.Board // stays nil but in a lab
 	logger := hclog.New(&hclog.LoggerOptions{
 		Name: f.id, Level: hclog.LevelFromString(f.logLevel), Output: p.stderr, Exclude: isHangUp,
+		TimeFn: func() time.Time { return board.WallTime() },
 	})
-	node, err := cluster.Open(f.config(logger))
+	if f.lab {
+		board = lab.New(logger.Named("lab"), f.labSeed)
+		logger.Warn("THIS NODE IS A LAB: anyone who reaches its port can make it fail. Trust it with nothing", "seed", f.labSeed)
+	}
+	cfg := f.config(logger)
+	cfg.Lab = board
+	node, err := cluster.Open(cfg)
 	if err != nil {
 		return err
 	}
-	api, err := httpapi.New(httpapi.Config{Backend: node, MinTTL: f.minTTL, MaxTTL: f.maxTTL, Logger: logger.Named("http")})
+	api, err := httpapi.New(httpapi.Config{Backend: node, MinTTL: f.minTTL, MaxTTL: f.maxTTL, Lab: board, Logger: logger.Named("http")})
 	if err != nil {
 		return errors.Join(err, node.Close())
 	}

@@ -51,7 +51,12 @@ func (p *program) status(c *urfave.Context, a *access) error {
 			return nil
 		}
 	}
-	errs := []error{context.Cause(c.Context)}
+	return silence(c.Context, nodes)
+}
+
+// silence is the error if no node has answered.
+func silence(ctx context.Context, nodes []node) error {
+	errs := []error{context.Cause(ctx)}
 	for _, n := range nodes {
 		errs = append(errs, n.err)
 	}
@@ -200,11 +205,24 @@ func (p *program) printNodes(nodes []node) error {
 		if s.Waiting != "" {
 			notes = append(notes, id+" is waiting: "+s.Waiting)
 		}
+		notes = append(notes, labNotes(s)...)
 	}
 	for _, note := range append(notes, replacedLeaders(nodes)...) {
 		t.row(note)
 	}
 	return t.flush()
+}
+
+// labNotes says of a lab what is made to go wrong in it.
+func labNotes(s wire.Status) (notes []string) {
+	if s.Lab && len(s.Faults) == 0 {
+		return []string{s.ID + " is a lab (--lab), without faults at the moment"}
+	}
+	for _, f := range s.Faults {
+		left := span(time.Duration(f.RemainingMillis) * time.Millisecond)
+		notes = append(notes, fmt.Sprintf("%s is a lab (--lab) with the fault %s: %s, %s left", s.ID, f.ID, f.Fault, left))
+	}
+	return notes
 }
 
 // replacedLeaders says which nodes claim to lead although a later leader is known.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"leasehold/faults/lab"
 )
 
 // The lease clock runs on monotonic time, but only while this process
@@ -21,17 +23,20 @@ import (
 const (
 	clockTick    = 25 * time.Millisecond
 	clockMaxStep = 100 * time.Millisecond
+	clockStands  = 24 * time.Hour // stands for ever
 )
 
 // leaseClock measures the time of one leadership.
 type leaseClock struct {
+	lab *lab.Board // whose faults it has, nil but in a lab
+
 	mu      sync.Mutex
 	read    time.Time     // of the latest reading, monotonic
 	elapsed time.Duration // lease time at that reading
 	stalled time.Duration // dropped so far
 }
 
-func newLeaseClock() *leaseClock { return &leaseClock{read: time.Now()} }
+func newLeaseClock(board *lab.Board) *leaseClock { return &leaseClock{lab: board, read: time.Now()} }
 
 // Now returns the lease time since the clock was made.
 func (c *leaseClock) Now() time.Duration {
@@ -44,8 +49,21 @@ func (c *leaseClock) Now() time.Duration {
 		step = clockMaxStep
 	}
 	c.read = now
-	c.elapsed += step
+	c.elapsed += step * time.Duration(rate(c.lab)) / 100
 	return c.elapsed
+}
+
+// lasts is how long to sleep until so much lease time has passed. That differs in a
+// lab only.
+func (c *leaseClock) lasts(left time.Duration) time.Duration {
+	percent := time.Duration(rate(c.lab))
+	if percent == 100 {
+		return left
+	}
+	if percent == 0 {
+		return clockStands
+	}
+	return (min(left, clockStands)*100 + percent - 1) / percent
 }
 
 // run keeps the clock going until ctx ends.

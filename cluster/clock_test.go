@@ -12,7 +12,7 @@ import (
 func TestLeaseClock_Exact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		clock := newLeaseClock()
+		clock := newLeaseClock(nil)
 		for _, step := range []time.Duration{0, 1, time.Millisecond, clockTick, clockMaxStep - 1, clockMaxStep, 3, 0} {
 			time.Sleep(step)
 			if got, want := clock.Now(), time.Since(start); got != want {
@@ -31,7 +31,7 @@ func TestLeaseClock_Run_Exact(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		start := time.Now()
-		clock := newLeaseClock()
+		clock := newLeaseClock(nil)
 		go clock.run(ctx)
 		for range 5 {
 			time.Sleep(17*time.Minute + 13*time.Microsecond)
@@ -47,7 +47,7 @@ func TestLeaseClock_Run_Exact(t *testing.T) {
 // A pause counts clockMaxStep at most, and the clock goes on from there.
 func TestLeaseClock_Pause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock := newLeaseClock()
+		clock := newLeaseClock(nil)
 		time.Sleep(10 * time.Millisecond)
 		clock.Now()
 		for _, pause := range []time.Duration{clockMaxStep + 1, time.Second, time.Hour} {

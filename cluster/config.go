@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"leasehold/faults/lab"
 	"leasehold/transport"
 )
 
@@ -29,6 +30,8 @@ type Config struct {
 	Network transport.Network
 	Logger  hclog.Logger
 	Version string // for people
+	// Lab has the faults of this node, which closes it, in a lab. Else it is nil.
+	Lab *lab.Board
 
 	// MinTTL and MaxTTL bound the TTLs that the leader accepts.
 	MinTTL, MaxTTL time.Duration

@@ -324,7 +324,7 @@ func (k *keeper) popDueLocked(now time.Duration) (*deadline, time.Duration) {
 	for k.queue.Len() > 0 && k.inFlight < proposalsInFlight {
 		d := k.queue[0]
 		if d.key > now {
-			return nil, min(d.key-now, keeperMaxSleep)
+			return nil, min(k.clock.lasts(d.key-now), keeperMaxSleep)
 		}
 		if due := max(d.at, d.retryFrom); due > now { // it was renewed meanwhile
 			d.key = due

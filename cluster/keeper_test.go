@@ -50,7 +50,7 @@ const benchTerm = 3
 func newBench(t testing.TB) *bench {
 	b := &bench{t: t, next: lease.Entry{Index: 100, Term: benchTerm}}
 	ctx, cancel := context.WithCancel(context.Background())
-	clock := newLeaseClock()
+	clock := newLeaseClock(nil)
 	b.keeper = newKeeper(clock, b.propose)
 	var running sync.WaitGroup
 	b.stop = func() { cancel(); running.Wait(); b.fates.Wait() }
@@ -379,7 +379,7 @@ func TestKeeper_ProposeIfDue_WaitsForTheProposalUnderWay(t *testing.T) {
 		var k *keeper
 		var mu sync.Mutex
 		note := func(what string) { mu.Lock(); defer mu.Unlock(); order = append(order, what) }
-		k = newKeeper(newLeaseClock(), func(c lease.Command, done func(bool)) {
+		k = newKeeper(newLeaseClock(nil), func(c lease.Command, done func(bool)) {
 			time.Sleep(10 * time.Millisecond) // Raft's queue is full
 			note("expire")
 			go done(true)
@@ -436,7 +436,7 @@ func TestKeeper_Storm_OtherKinds(t *testing.T) {
 		b.stop()
 
 		ctx, cancel := context.WithCancel(t.Context())
-		clock := newLeaseClock()
+		clock := newLeaseClock(nil)
 		b.keeper = newKeeper(clock, b.propose)
 		b.delay, b.maxInside, b.others = 5*time.Millisecond, 0, nil
 		begun := time.Now()
@@ -476,7 +476,7 @@ func TestKeeper_Storm_OtherKinds(t *testing.T) {
 // and again, because Raft takes no more proposals.
 func TestKeeper_Run_EndsInAStormOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(newLeaseClock(), func(_ lease.Command, done func(bool)) {
+		k := newKeeper(newLeaseClock(nil), func(_ lease.Command, done func(bool)) {
 			time.Sleep(time.Millisecond) // the CPU time of a try, so to speak
 			done(false)
 		})
@@ -512,7 +512,7 @@ func TestKeeper_Begin_FullTTL_WhileEntriesAreApplied(t *testing.T) {
 		b.stop()
 
 		ctx, cancel := context.WithCancel(t.Context())
-		clock := newLeaseClock()
+		clock := newLeaseClock(nil)
 		b.keeper = newKeeper(clock, b.propose)
 		b.proposed = nil
 		state := b.table.Snapshot()
@@ -562,7 +562,7 @@ func TestKeeper_Begin_FullTTL_WhileEntriesAreApplied(t *testing.T) {
 // from the beginning of the term as well.
 func TestKeeper_Begin_RestartsWhatWasAppliedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(newLeaseClock(), nil)
+		k := newKeeper(newLeaseClock(nil), nil)
 		var table lease.Table
 		k.observe(table.Apply(lease.Entry{Index: 7, Term: 1}, lease.Acquire{Name: "a", Holder: "h", RequestID: "r", TTL: time.Second}))
 		time.Sleep(70 * time.Millisecond) // the entries after it

@@ -62,7 +62,7 @@ func (n *Node) endLeadership() {
 func (n *Node) newLeadership() *leadership {
 	l := &leadership{node: n, ended: make(chan struct{}), serving: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(n.closing)
-	l.keeper = newKeeper(newLeaseClock(), l.propose)
+	l.keeper = newKeeper(newLeaseClock(n.cfg.Lab), l.propose)
 	return l
 }
 

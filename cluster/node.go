@@ -71,6 +71,10 @@ func Open(cfg Config) (*Node, error) {
 		ready: make(chan struct{}), failed: make(chan struct{}), waiting: "this node is starting",
 		mayKnowCluster: make(chan struct{}, 1), queue: make(chan *proposal, maxQueue),
 	}
+	if cfg.Lab != nil {
+		stores = labDisk(stores, cfg.Lab, func() bool { return n.started() && n.raft.State() == raft.Leader })
+		n.stores = stores
+	}
 	n.closing, n.close = context.WithCancel(context.Background())
 	n.leaving, n.leave = context.WithCancel(n.closing)
 	n.stable = &stableStore{stores.Stable, func(err error) {
@@ -109,7 +113,7 @@ func (n *Node) open() error {
 	}
 	n.transport, err = transport.Open(transport.Config{
 		Address: n.cfg.Address, Bind: n.cfg.Bind, Network: n.cfg.Network,
-		Self: n.hello, Admit: n.admit, Logger: n.log.Named("transport"),
+		Self: n.hello, Admit: n.admit, Lab: n.cfg.Lab, Logger: n.log.Named("transport"),
 	})
 	if err != nil {
 		return err

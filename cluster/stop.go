@@ -9,8 +9,10 @@ import (
 )
 
 // StepDown lets what is in flight finish, refuses what is new, and hands
-// leadership over if this node has it. The node is to be closed afterwards.
+// leadership over if this node has it. The node is to be closed afterwards. In a lab
+// its faults are healed first.
 func (n *Node) StepDown(ctx context.Context) error {
+	n.cfg.Lab.Close()
 	defer n.leave() // those who wait in queues are told of the next leader, if there is one
 	n.proposals.shut()
 	if err := n.proposals.wait(ctx); err != nil {
@@ -30,6 +32,7 @@ func (n *Node) Close() error {
 }
 
 func (n *Node) closeAll() error {
+	n.cfg.Lab.Close() // what a fault holds up ends now
 	n.proposals.shut()
 	// Every proposal ends once a quorum confirms it or leadership is lost for
 	// want of one. If Raft's thread had to end (see stableStore), they never do.

@@ -94,6 +94,9 @@ func (s *Server) setHeader(h http.Header, contentType string, at position) {
 	}
 	h["Content-Type"] = []string{contentType}
 	h["Cache-Control"] = []string{"no-store"} // it was true at that index
+	if s.lab != nil {
+		h["Date"] = []string{s.lab.WallTime().UTC().Format(http.TimeFormat)}
+	}
 	h["X-Leasehold-Node"] = s.node
 	h["X-Leasehold-Term"] = []string{strconv.FormatUint(at.term, 10)}
 	h["X-Leasehold-Index"] = []string{strconv.FormatUint(at.index, 10)}

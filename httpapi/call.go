@@ -50,6 +50,14 @@ func (c *call) readBody(w http.ResponseWriter) error {
 	return &lease.FieldError{Field: "body", Detail: fmt.Sprintf("did not arrive whole: %v", err)}
 }
 
+// noBody refuses a body where there is nothing to say in it.
+func (c *call) noBody() error {
+	if len(c.body) > 0 {
+		return &lease.FieldError{Field: "body", Detail: "is not expected; this call takes none"}
+	}
+	return nil
+}
+
 // free gives the buffer back.
 func (c *call) free() {
 	if c.buf != nil {

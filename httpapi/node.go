@@ -12,7 +12,11 @@ import (
 
 func (s *Server) status(*call) (answer, error) {
 	st := s.backend.Status()
-	return answer{body: statusOf(st), at: position{st.Term, st.AppliedIndex}}, nil
+	body := statusOf(st)
+	if s.lab != nil {
+		body.Lab, body.Faults = true, s.faultsOf(s.lab.List()).Faults
+	}
+	return answer{body: body, at: position{st.Term, st.AppliedIndex}}, nil
 }
 
 func (s *Server) cluster(*call) (answer, error) {

@@ -21,6 +21,8 @@ import (
 
 	"leasehold/cluster"
 	"leasehold/cluster/clustertest"
+	"leasehold/faults"
+	"leasehold/faults/lab"
 	"leasehold/lease"
 )
 
@@ -101,7 +103,7 @@ func everyCall() map[string]string {
 // server is real, not what is behind it.
 func TestOpenAPI_EveryAnswer(t *testing.T) {
 	var answers []answered
-	for _, play := range []func(*testing.T) []answered{playInPeace, playBadRequests, playLimits, playTrouble, playStepDown, playBugs} {
+	for _, play := range []func(*testing.T) []answered{playInPeace, playBadRequests, playLimits, playFaults, playTrouble, playStepDown, playBugs} {
 		synctest.Test(t, func(t *testing.T) { answers = append(answers, play(t)...) })
 	}
 	for _, fault := range described(t).answerFaults(answers) {
@@ -253,6 +255,45 @@ func playLimits(t *testing.T) []answered {
 	x.say(node, "POST /v1/acquire", `{"name":"a","holder":"h","ttl_ms":60000,"wait_ms":1000}`, 429)
 	x.say(node, "PUT /v1/registers/a", `{"value":"v"}`, 200)
 	x.say(node, "PUT /v1/registers/b", `{"value":"v"}`, 429)
+	return x.answers
+}
+
+// playFaults has two nodes of which one is a lab.
+func playFaults(t *testing.T) []answered {
+	x := newScene(t, 1, nil)
+	node := x.cluster.Leader()
+	x.servers["lab"] = newServer(t, node)
+	x.servers["lab"].lab = lab.New(nil, 1)
+	x.say("lab", "GET /v1/faults", "", 200)
+	for _, kind := range faults.NodeKinds() {
+		body := `{"fault":"` + string(kind) + `","duration_ms":600000`
+		fields, required := kind.Fields()
+		for _, name := range fields[:required] {
+			body += `,"` + name + `":50`
+		}
+		x.say("lab", "POST /v1/faults", body+"}", 200)
+	}
+	x.say("lab", "GET /v1/faults", "", 200)
+	x.say("lab", "GET /v1/status", "", 200)
+	x.say("lab", "DELETE /v1/faults/f1", "", 200)
+	x.say("lab", "DELETE /v1/faults/f1", "", 404)
+	x.say("lab", "DELETE /v1/faults/", "", 400)
+	x.say("lab", "DELETE /v1/faults/f2", "{}", 400)
+	x.say("lab", "DELETE /v1/faults", "", 200)
+	for _, call := range []string{"GET /v1/faults", "POST /v1/faults", "DELETE /v1/faults", "DELETE /v1/faults/f1"} {
+		x.say(node.ID(), call, "", 403)
+		x.say("lab", call+"?unknown=1", "", 400)
+		if strings.HasPrefix(call, "GET") {
+			continue
+		}
+		r := request(call, "")
+		r.Header.Set("Origin", "http://evil.example")
+		x.ask(x.servers["lab"], r)
+		x.say("lab", call, strings.Repeat(" ", maxBody+1), 413)
+		r = request(call, " ")
+		r.Body = io.NopCloser(failingReader{os.ErrDeadlineExceeded}) // see TestServer_SlowBody
+		x.ask(x.servers["lab"], r)
+	}
 	return x.answers
 }
 

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http/httptest"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"leasehold/faults"
 	"leasehold/lease"
 )
 
@@ -30,7 +32,14 @@ func (d *document) requestsJudgedOtherwise(t *testing.T) (faults []string) {
 			faults = append(faults, key+" has no body")
 			continue
 		}
-		for _, body := range bodiesOf(request.fields) {
+		bodies := bodiesOf(request.fields, "")
+		if key == "POST /v1/faults" {
+			for _, kind := range nodeKinds() {
+				names, required := kind.Fields()
+				bodies = append(bodies, bodiesOf(fields{append([]string{"fault", "duration_ms"}, names...), 2 + required}, kind)...)
+			}
+		}
+		for _, body := range bodies {
 			refused, decoded := o.body.Validate(anyJSON(t, body)), request.decode([]byte(body))
 			if (refused == nil) != (decoded == nil) {
 				faults = append(faults, fmt.Sprintf("%s: %.300s\nis judged by the description: %v\nby the decoder: %v", key, body, refused, decoded))
@@ -98,6 +107,8 @@ func parameterPath(d *document, key, name string) []string {
 	return nil
 }
 
+func nodeKinds() []faults.Kind { return faults.NodeKinds() }
+
 // renewals is a list of so many grants. That no two have the same name is more
 // than a schema can say.
 func renewals(n int) string {
@@ -110,8 +121,9 @@ func renewals(n int) string {
 
 // bodiesOf makes bodies that differ in one field from one with all of them, and
 // from one with the required ones.
-func bodiesOf(f fields) (bodies []string) {
+func bodiesOf(f fields, kind faults.Kind) (bodies []string) {
 	good := map[string]string{"name": `"jobs/a"`, "lease": `"jobs/a"`, "holder": `"h"`, "request_id": `"r"`, "value": `"v"`, "reason": `"r"`, "reclaim": `true`, "renewals": renewals(2)}
+	maps.Copy(good, map[string]string{"fault": fmt.Sprintf("%q", kind), "peers": `["n2"]`, "direction": `"in"`, "path": `"/v1/acquire"`, "shift_ms": `-1000`})
 	values := []string{
 		`null`, `true`, `false`, `[]`, `{}`, `""`, `"a"`, `"a b"`, `" "`, `"é"`, `"a/b"`, `"a//b"`, `"/a"`, `"a/"`, `"."`, `".."`, `"..."`, `"a/../b"`, `"..a"`, `"a.."`,
 		`"a.b_c:d@e=f+g-h"`, `"a\u0000"`, `"a\nb"`, `"\u200b"`, `"\u00a0"`, `"😀"`, `"~"`, `"\\"`, `"%"`, `"1000"`, `-1`, `0`, `1`, `1.5`, `1000`, `18446744073709551616`,
@@ -119,9 +131,14 @@ func bodiesOf(f fields) (bodies []string) {
 	values = append(
 		values, `[{}]`, `[1]`, `[[]]`, `[{"name":"a"}]`, `[{"name":"a","token":0}]`, `[{"name":"a//b","token":1}]`, `[{"name":"a","token":1,"ttl_ms":1000}]`,
 		renewals(lease.MaxRenewals), renewals(lease.MaxRenewals+1),
+		`"cut"`, `"kill"`, `"loss"`, `"out"`, `"/"`, `"/a b"`, `["n2","n3"]`, `["n2","n2"]`, `["clients"]`, `["a b"]`, `[""]`, `[null]`, `86400000`, `-86400001`,
+		`["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16"]`, `["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17"]`,
 	)
 	for name, b := range intBoundsOf {
 		good[name] = fmt.Sprint(b.min)
+		if name == "percent" {
+			good[name] = "50" // which every kind takes that takes any
+		}
 		values = append(values, fmt.Sprint(b.min), fmt.Sprint(b.max))
 		if b.min > 0 {
 			values = append(values, fmt.Sprint(b.min-1))

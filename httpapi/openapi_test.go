@@ -12,10 +12,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"leasehold/cluster"
+	"leasehold/faults"
 	"leasehold/httpapi/wire"
 	"leasehold/lease"
 )
@@ -82,12 +84,20 @@ var (
 	anyIndex    = bounds{"", 0, math.MaxUint64}
 	intBoundsOf = map[string]bounds{
 		"ttl_ms": defaultTTL, "wait_ms": waitBounds, "lock_delay_ms": lockDelayBounds, "token": anyToken,
+		"duration_ms": {"", 1, uint64(faults.MaxDuration.Milliseconds())}, "delay_ms": {"", 1, uint64(faults.MaxDelay.Milliseconds())},
+		"jitter_ms": {"", 1, uint64(faults.MaxDelay.Milliseconds())}, "percent": {"", 1, 200}, "count": {"", 1, faults.MaxCount},
 		"limit": {"", 1, cluster.MaxPage}, "since": anyIndex, "from": anyIndex, "Last-Event-ID": anyIndex,
 	}
 	textBoundsOf = map[string][2]int{
 		"name": {1, lease.MaxNameLen}, "lease": {1, lease.MaxNameLen}, "prefix": {0, lease.MaxNameLen}, "after": {0, lease.MaxNameLen},
 		"holder": {1, lease.MaxHolderLen}, "request_id": {1, lease.MaxRequestIDLen}, "value": {0, lease.MaxValueLen}, "reason": {1, lease.MaxReasonLen},
+		"path": {1, faults.MaxPath}, "id": {1, maxFaultID},
 	}
+)
+
+const (
+	maxShift = int64(faults.MaxShift / time.Millisecond)
+	maxPeers = faults.MaxPeers
 )
 
 // boundFaults compares the bounds of what a client sends.
@@ -105,6 +115,15 @@ func boundFaults(d *document, where, name string, schema map[string]any) (faults
 		check("maximum", i.max)
 	case name == "reclaim":
 		check("type", "boolean")
+	case name == "shift_ms":
+		check("type", "integer")
+		check("minimum", -maxShift)
+		check("maximum", maxShift)
+	case name == "fault", name == "direction": // see wordFaults
+	case name == "peers":
+		check("type", "array")
+		check("minItems", 1)
+		check("maxItems", maxPeers)
 	case name == "renewals":
 		check("type", "array")
 		check("minItems", 1)
@@ -174,6 +193,7 @@ var requestTypes = map[string]struct {
 	schema string
 	decode func([]byte) error
 }{
+	"POST /v1/faults":     {faultFields, "FaultRequest", func(b []byte) error { _, err := decodeFault(b); return err }},
 	"POST /v1/acquire":    {acquireFields, "AcquireRequest", func(b []byte) error { _, err := decodeAcquire(b, defaultTTL); return err }},
 	"POST /v1/renew":      {renewFields, "RenewRequest", func(b []byte) error { _, err := decodeRenew(b, defaultTTL); return err }},
 	"POST /v1/renew-many": {renewManyFields, "RenewManyRequest", func(b []byte) error { _, err := decodeRenewMany(b); return err }},
@@ -185,10 +205,13 @@ var requestTypes = map[string]struct {
 	}},
 }
 
+// faultFields are those of all kinds of faults together.
+var faultFields = fields{[]string{"fault", "duration_ms", "peers", "direction", "delay_ms", "jitter_ms", "percent", "count", "path", "shift_ms"}, 2}
+
 func requestFaults(_ testing.TB, d *document) (faults []string) {
 	for key, o := range d.operations {
 		request, takes := requestTypes[key]
-		if takes != (o.method != "GET") {
+		if takes != (o.method != "GET" && o.method != "DELETE") {
 			faults = append(faults, fmt.Sprintf("%s: this test does not know its body", key))
 		}
 		if takes != (o.body != nil) {

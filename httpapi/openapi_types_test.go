@@ -25,7 +25,7 @@ var wireTypes = []reflect.Type{
 	reflect.TypeFor[wire.RegisterWrite](), reflect.TypeFor[wire.Event](), reflect.TypeFor[wire.Heartbeat](), reflect.TypeFor[wire.Status](),
 	reflect.TypeFor[wire.PeerStatus](), reflect.TypeFor[wire.Cluster](), reflect.TypeFor[wire.Member](), reflect.TypeFor[wire.Log](),
 	reflect.TypeFor[wire.LogEntry](), reflect.TypeFor[wire.Version](), reflect.TypeFor[wire.Live](), reflect.TypeFor[wire.Ready](),
-	reflect.TypeFor[wire.Problem](),
+	reflect.TypeFor[wire.Problem](), reflect.TypeFor[wire.FaultRequest](), reflect.TypeFor[wire.Fault](), reflect.TypeFor[wire.Faults](),
 }
 
 func wireFaults(t testing.TB, d *document) (faults []string) {
@@ -162,22 +162,30 @@ func wordFaults(t testing.TB, d *document) (faults []string) {
 	for _, name := range typesWith(t, "../lease", "apply") {
 		commands = append(commands, strings.ToLower(camel.ReplaceAllString(name, "$1-$2")))
 	}
+	var kinds []string
+	for _, kind := range nodeKinds() {
+		kinds = append(kinds, string(kind))
+	}
 	states := []string{requestOf(cluster.RequestView{Grant: fakeGrant}).State, requestOf(cluster.RequestView{Waiter: new(lease.Waiter)}).State, requestOf(cluster.RequestView{Ended: fakeEnded}).State}
 	words := map[string][]string{
-		"Lease state":           constants(t, "../lease", "State"),
-		"Request state":         states,
-		"Member suffrage":       {"voter", "nonvoter"}, // package cluster says so in the comment of its Member
-		"Last how":              append(slices.Clone(how), ""),
-		"Problem how":           how,
-		"RenewResult how":       how,
-		"RenewResult code":      {causeOf(lease.ErrNotHolder), causeOf(lease.ErrLost)}, // what refuses a renew, see TestOpenAPI_EveryAnswer
-		"Request how":           how,
-		"Event kind":            constants(t, "../lease", "Kind"),
-		"Event cause":           causes,
-		"RegisterWrite verdict": constants(t, "../lease", "Verdict"),
-		"Write verdict":         {string(lease.Accepted)},
-		"Status role":           constants(t, "../cluster", "Role"),
-		"LogEntry kind":         append(commands, "noop", "barrier", "configuration"),
+		"Lease state":            constants(t, "../lease", "State"),
+		"Request state":          states,
+		"Member suffrage":        {"voter", "nonvoter"}, // package cluster says so in the comment of its Member
+		"Last how":               append(slices.Clone(how), ""),
+		"Problem how":            how,
+		"RenewResult how":        how,
+		"RenewResult code":       {causeOf(lease.ErrNotHolder), causeOf(lease.ErrLost)}, // what refuses a renew, see TestOpenAPI_EveryAnswer
+		"Request how":            how,
+		"Event kind":             constants(t, "../lease", "Kind"),
+		"Event cause":            causes,
+		"RegisterWrite verdict":  constants(t, "../lease", "Verdict"),
+		"FaultRequest fault":     kinds,
+		"Fault fault":            kinds,
+		"FaultRequest direction": constants(t, "../faults", "Direction"),
+		"Fault direction":        constants(t, "../faults", "Direction"),
+		"Write verdict":          {string(lease.Accepted)},
+		"Status role":            constants(t, "../cluster", "Role"),
+		"LogEntry kind":          append(commands, "noop", "barrier", "configuration"),
 	}
 	for typ, schema := range d.node("components", "schemas") {
 		properties, _ := schema.(map[string]any)["properties"].(map[string]any)

@@ -37,6 +37,10 @@ var routes = []route{
 	{"GET", "/v1/status", nil, "this node's own view", (*Server).status},
 	{"GET", "/v1/cluster", nil, "the members", (*Server).cluster},
 	{"GET", "/v1/log", []string{"from", "limit"}, "this node's Raft log, decoded: from limit", (*Server).raftLog},
+	{"GET", faultsPath, nil, "what is made to go wrong in this node, which must be a lab (--lab)", (*Server).faults},
+	{"POST", faultsPath, nil, "make something go wrong for a while: fault duration_ms and what docs/FAULTS.md says", (*Server).beginFault},
+	{"DELETE", faultsPath, nil, "heal all of it now", (*Server).healFaults},
+	{"DELETE", faultsPath + "/{id...}", nil, "heal one fault now", (*Server).healFault},
 	{"GET", "/livez", nil, "200 while the process runs", (*Server).livez},
 	{"GET", "/readyz", nil, "200 while this node can serve", (*Server).readyz},
 	{"GET", "/version", nil, "the version of this node", (*Server).version},
@@ -127,6 +131,7 @@ func (s *Server) serveRoute(w http.ResponseWriter, r *http.Request, methods map[
 	c := &call{r: r}
 	defer c.free()
 	a, err := s.run(w, c, methods)
+	s.dropReply(c, a, err) // in a lab
 	if err != nil {
 		s.writeProblem(w, c, err)
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"leasehold/cluster"
+	"leasehold/faults/lab"
 	"leasehold/fsm"
 	"leasehold/lease"
 )
@@ -77,7 +78,9 @@ type Config struct {
 	// MinTTL and MaxTTL bound ttl_ms. They are the backend's own bounds, needed
 	// here because a refusal has to name them.
 	MinTTL, MaxTTL time.Duration
-	Logger         hclog.Logger
+	// Lab has the faults of the backend, in a lab. Else it is nil.
+	Lab    *lab.Board
+	Logger hclog.Logger
 }
 
 // DefaultConfig lacks only the Backend.
@@ -108,6 +111,7 @@ func (c Config) Validate() error {
 // embedding; Serve runs it on a listener with the timeouts of this package.
 type Server struct {
 	backend Backend
+	lab     *lab.Board // nil but in a lab
 	log     hclog.Logger
 	ttl     bounds
 	mux     *http.ServeMux
@@ -128,6 +132,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		backend: cfg.Backend,
+		lab:     cfg.Lab,
 		log:     cfg.Logger,
 		ttl:     ttlBounds(cfg.MinTTL, cfg.MaxTTL),
 		mux:     http.NewServeMux(),

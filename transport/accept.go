@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"leasehold/faults"
 )
 
 const (
@@ -89,6 +91,9 @@ func (t *Transport) route(c *conn) error {
 	c.first = first
 	if first[0] != magic[0] {
 		t.decided(c)
+		if err := c.isFrom(t.ctx, faults.Clients); err != nil {
+			return err
+		}
 		return t.http.hand(c)
 	}
 	preamble, err := readFrame(c)
@@ -101,6 +106,9 @@ func (t *Transport) route(c *conn) error {
 
 // routePeer answers a preamble and passes the connection on to its channel.
 func (t *Transport) routePeer(c *conn, preamble frame) error {
+	if err := c.isFrom(t.ctx, preamble.sender()); err != nil {
+		return err
+	}
 	channel, err := t.admit(preamble)
 	if err != nil {
 		return errors.Join(err, t.refuse(c, err))

@@ -7,6 +7,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"leasehold/faults"
 )
 
 // conn is a connection that ends with its transport, if not before.
@@ -20,6 +22,38 @@ type conn struct {
 	// the transport's mutex.
 	place *list.Element
 	since time.Time // it came in
+	// faulty is the Conn of a lab, else nil.
+	faulty *faultyConn
+}
+
+// newConn takes charge of a connection of the network.
+func (t *Transport) newConn(raw net.Conn) *conn {
+	c := &conn{Conn: raw, transport: t, since: time.Now()}
+	if t.links != nil {
+		c.faulty = t.links.wrap(raw)
+		c.Conn = c.faulty
+	}
+	return c
+}
+
+// isTo puts a connection that was dialled under the faults of its link.
+func (c *conn) isTo(peer string) {
+	if c.faulty != nil {
+		c.faulty.bind(peer)
+	}
+}
+
+// isFrom does the same when it is known who has sent what was read so far, and waits
+// until that may pass.
+func (c *conn) isFrom(ctx context.Context, peer string) error {
+	if c.faulty == nil {
+		return nil
+	}
+	c.faulty.bind(peer)
+	if err := c.transport.links.pass(ctx, peer, faults.In); err != nil {
+		return err
+	}
+	return c.SetDeadline(time.Now().Add(patience))
 }
 
 func (c *conn) Read(p []byte) (int, error) {
@@ -34,7 +68,11 @@ func (c *conn) Read(p []byte) (int, error) {
 // CloseWrite is there for net/http, which ends a connection with it so that the
 // client can still read the answer.
 func (c *conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+	return closeWrite(c.Conn)
+}
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
@@ -43,7 +81,11 @@ func (c *conn) CloseWrite() error {
 // SetWriteBuffer is there for streams that must notice when nobody reads them. A
 // network without such a buffer notices anyway.
 func (c *conn) SetWriteBuffer(bytes int) error {
-	if sized, ok := c.Conn.(interface{ SetWriteBuffer(bytes int) error }); ok {
+	return setWriteBuffer(c.Conn, bytes)
+}
+
+func setWriteBuffer(c net.Conn, bytes int) error {
+	if sized, ok := c.(interface{ SetWriteBuffer(bytes int) error }); ok {
 		return sized.SetWriteBuffer(bytes)
 	}
 	return errors.ErrUnsupported

@@ -68,6 +68,10 @@ func (t *Transport) tryDial(ctx context.Context, address string, kind byte) (*co
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() { cancel(net.ErrClosed) })()
 
+	peer, err := t.links.dialling(ctx, address)
+	if err != nil {
+		return nil, Hello{}, err
+	}
 	raw, err := t.cfg.Network.Dial(ctx, address)
 	if ctx.Err() != nil && err != nil {
 		err = context.Cause(ctx) // says more than "operation was canceled"
@@ -79,6 +83,7 @@ func (t *Transport) tryDial(ctx context.Context, address string, kind byte) (*co
 	if err != nil {
 		return nil, Hello{}, err
 	}
+	c.isTo(peer)
 	var answer frame
 	err = during(ctx, c, func() (err error) {
 		answer, err = t.introduce(c, kind)
@@ -92,6 +97,10 @@ func (t *Transport) tryDial(ctx context.Context, address string, kind byte) (*co
 	if err != nil {
 		c.Close()
 		return nil, Hello{}, err
+	}
+	if c.faulty != nil {
+		t.links.met(address, hello.ID)
+		c.isTo(hello.ID)
 	}
 	return c, hello, nil
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"leasehold/faults/lab"
 )
 
 // Config of a [Transport]. Address, Network, Self and Admit are required.
@@ -29,6 +31,8 @@ type Config struct {
 	// [ChannelRaft] or [ChannelProbe]. The text of an error is sent to the peer.
 	// It is called from several goroutines and must not block.
 	Admit func(channel string, from Hello) error
+	// Lab has the faults of the links, in a lab. Else it is nil.
+	Lab *lab.Board
 	// Logger may be nil.
 	Logger hclog.Logger
 }
@@ -42,6 +46,7 @@ type Transport struct {
 	raft     *subListener
 	http     *subListener
 	warnings warnings
+	links    *links // nil but in a lab
 
 	// ctx ends when Close begins, and with it dials and pauses.
 	ctx    context.Context
@@ -73,6 +78,7 @@ func Open(cfg Config) (*Transport, error) {
 		cfg: cfg, listener: listener, addr: advertised(cfg, listener),
 		warnings: warnings{logger: cfg.Logger},
 		conns:    make(map[*conn]struct{}), undecided: list.New(),
+		links: newLinks(cfg.Lab, func() map[string]string { return cfg.Self().Listed }),
 	}
 	t.raft, t.http = newSubListener(t.addr), newSubListener(listener.Addr())
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
@@ -130,6 +136,7 @@ func (t *Transport) Close() error {
 		for c := range conns {
 			c.Conn.Close()
 		}
+		t.links.close()
 	}
 	t.wg.Wait()
 	return err
@@ -144,7 +151,7 @@ func (t *Transport) dialled(raw net.Conn) (*conn, error) {
 		raw.Close()
 		return nil, net.ErrClosed
 	}
-	c := &conn{Conn: raw, transport: t}
+	c := t.newConn(raw)
 	t.conns[c] = struct{}{}
 	return c, nil
 }
@@ -171,7 +178,7 @@ func (t *Transport) arrived(raw net.Conn, f func(*conn)) (crowded bool) {
 			oldest.Conn.Close() // its own goroutine notices and does the rest
 		}
 	}
-	c := &conn{Conn: raw, transport: t, since: now}
+	c := t.newConn(raw)
 	c.place = t.undecided.PushBack(c)
 	t.conns[c] = struct{}{}
 	t.wg.Go(func() { f(c) })

@@ -126,6 +126,12 @@ func (f frame) hello() (Hello, error) {
 	return h, nil
 }
 
+// sender is the id in a preamble, empty if that cannot be read.
+func (f frame) sender() string {
+	h, _ := f.hello()
+	return h.ID
+}
+
 // channel is the name of the channel that a preamble asks for.
 func (f frame) channel() (string, error) {
 	switch f.kind {

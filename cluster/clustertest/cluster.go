@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"leasehold/cluster"
+	"leasehold/faults/lab"
 	"leasehold/transport"
 )
 
@@ -29,6 +30,10 @@ type Options struct {
 	Configure func(*cluster.Config)
 	// Serve, if set, makes the HTTP handler of a node.
 	Serve func(*cluster.Node) http.Handler
+	// Lab gives every node a board for faults; see [Cluster.Lab].
+	Lab bool
+	// Seed of what is random in the faults of a lab.
+	Seed uint64
 }
 
 // Cluster is a set of nodes n1, n2, … on one in-memory network.
@@ -43,6 +48,7 @@ type Cluster struct {
 
 	mu    sync.Mutex               // guards what follows
 	nodes map[string]*cluster.Node // those that run
+	labs  map[string]*lab.Board    // of those that ran last
 	https map[string]*http.Server
 }
 
@@ -62,6 +68,7 @@ func Prepare(t testing.TB, size int, opts Options) *Cluster {
 		Net: transport.NewMemory(), t: t, opts: opts,
 		disks: make(map[string]*Disk),
 		nodes: make(map[string]*cluster.Node),
+		labs:  make(map[string]*lab.Board),
 		https: make(map[string]*http.Server),
 	}
 	for i := range size {
@@ -93,6 +100,9 @@ func (c *Cluster) TryStart(id string) (*cluster.Node, error) {
 	cfg.ID, cfg.Address, cfg.Founders = id, AddressOf(id), c.peers
 	cfg.Disk, cfg.Network = c.disks[id], c.Net.Host(AddressOf(id))
 	cfg.Logger = logger(id)
+	if c.opts.Lab {
+		cfg.Lab = lab.New(cfg.Logger, c.opts.Seed+uint64(slices.Index(c.ids, id)))
+	}
 	if c.opts.Configure != nil {
 		c.opts.Configure(&cfg)
 	}
@@ -103,6 +113,7 @@ func (c *Cluster) TryStart(id string) (*cluster.Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.nodes[id] = n
+	c.labs[id] = cfg.Lab
 	if c.opts.Serve != nil {
 		server := &http.Server{Handler: c.opts.Serve(n)}
 		c.https[id] = server
@@ -165,6 +176,13 @@ func (c *Cluster) Node(id string) *cluster.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nodes[id]
+}
+
+// Lab returns the board of a node, which is new with each start.
+func (c *Cluster) Lab(id string) *lab.Board {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.labs[id]
 }
 
 // Running returns the ids of the nodes that run, in order.
@@ -243,8 +261,16 @@ func (c *Cluster) DelayAll(d time.Duration) {
 	}
 }
 
-// Heal mends every link.
-func (c *Cluster) Heal() { c.Net.HealAll() }
+// Heal mends every link, and ends all faults of a lab.
+func (c *Cluster) Heal() {
+	c.Net.HealAll()
+	if !c.opts.Lab {
+		return
+	}
+	for _, id := range c.Running() {
+		c.Lab(id).HealAll()
+	}
+}
 
 // Until waits in virtual time until ok. It fails the test after 30 s.
 func (c *Cluster) Until(what string, ok func() bool) {

@@ -148,6 +148,7 @@ type Status struct {
 	Version           string       `json:"version"`
 	UptimeMillis      int64        `json:"uptime_ms"`
 	Lab               bool         `json:"lab"`
+	Faults            []Fault      `json:"faults,omitempty"` // that are on
 	Waiting           string       `json:"waiting,omitempty"`
 }
 

@@ -17,17 +17,23 @@ import (
 //	          │         └──▶ httpapi/wire
 //	          └──▶ client ──▶ httpapi/wire, lease
 //
+// httpapi/wire and transport also lead to faults, which says what can be made to go
+// wrong in a lab.
+//
 // Nothing points back: a reader who starts at lease never has to look ahead.
 var arrows = map[string][]string{
 	"main":         {"cli"},
 	"cli":          {"httpapi", "client"},
 	"httpapi":      {"httpapi/wire", "cluster"},
-	"httpapi/wire": {},
+	"httpapi/wire": {"faults"},
 	"cluster":      {"fsm", "transport"},
 	"fsm":          {"lease"},
-	"transport":    {},
+	"transport":    {"faults/lab"},
 	"lease":        {},
 	"client":       {"httpapi/wire", "lease"},
+
+	"faults":     {},
+	"faults/lab": {"faults"},
 
 	// For resources, which know nothing of leasehold but its tokens.
 	"fence":          {},
@@ -35,6 +41,11 @@ var arrows = map[string][]string{
 
 	// No arrow leads to it: it is for tests, and must not become part of the program.
 	"cluster/clustertest": {"cluster"},
+
+	// The checker knows the state machine and what the API says, and nothing of the
+	// servers that it judges.
+	"torture/history": {"fsm", "httpapi/wire"},
+	"torture/check":   {"torture/history"},
 
 	"scripts/lint": {},
 }
@@ -47,6 +58,7 @@ var others = map[string]struct {
 }{
 	"lease":        {[]string{"github.com/tidwall/btree"}, "the state machine must not depend on anything that could differ between nodes"},
 	"httpapi/wire": {nil, "every client has to carry what the JSON types need"},
+	"faults":       {nil, "it is part of the JSON types"},
 
 	"fence":          {nil, "every resource server has to carry what it needs"},
 	"fence/sqlfence": {nil, "which driver to use is the choice of the program"},

@@ -57,7 +57,8 @@ var mayPanic = map[string]string{
 	"fsm/command.go":     "the set of commands is closed, and a test encodes them all",
 	"httpapi/answer.go":  "the types of httpapi/wire can all be written as JSON",
 	"httpapi/events.go":  "the types of httpapi/wire can all be written as JSON",
-	"httpapi/problem.go": "http.ErrAbortHandler is the agreed way to drop a connection",
+	"httpapi/faults.go":  "http.ErrAbortHandler is the agreed way to drop a connection",
+	"httpapi/problem.go": "the same",
 	"httpapi/routes.go":  "the same, passed on",
 	"httpapi/stream.go":  "the same, where it is too late for an answer",
 }
