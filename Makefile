@@ -2,13 +2,14 @@
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 NODES ?= 3
+SEEDS ?= 2000
 GOFUMPT := go run mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The race detector needs cgo with a C compiler. Where there is none, the tests
 # still run, without it.
 RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null && echo -race)
 
-.PHONY: help build test cluster stop demo bench lint fmt clean
+.PHONY: help build test sim cluster stop demo bench lint fmt clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +24,13 @@ test: ## run all tests, with the race detector if there is a C compiler
 	go -C examples test $(RACE) -timeout 10m ./...
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || \
 	echo 'PostgreSQL is not installed: fence/sqlfence was tested with SQLite alone'
+
+# Two processes, each on one processor: a bubble gets no faster by a second one.
+sim: ## simulate clusters of 3 and 5 nodes under faults, SEEDS=2000; tells how long it will take
+	go test -c -o bin/sim.test ./torture/sim
+	@half=$$(( ($(SEEDS) + 1) / 2 )); \
+	run() { (cd torture/sim && GOMAXPROCS=1 ../../bin/sim.test -test.run 'TestSim$$' -test.v -test.timeout 0 -seed "$$1" -seeds $$half); }; \
+	run 1 & first=$$!; failed=0; run $$((half + 1)) || failed=1; wait $$first || failed=1; exit $$failed
 
 cluster: build ## start a cluster on this machine (NODES=3 or 5), see scripts/cluster.sh help
 	scripts/cluster.sh start $(NODES)

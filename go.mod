@@ -3,11 +3,10 @@ module leasehold
 go 1.26
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/hashicorp/raft v1.8.0
 	github.com/tidwall/btree v1.8.2
 )
-
-require github.com/anishathalye/porcupine v1.3.1
 
 require (
 	github.com/armon/go-metrics v0.4.1 // indirect

@@ -152,8 +152,8 @@ func TestExec_SignalWhileWaiting(t *testing.T) {
 // second TERM kills it.
 func TestExec_StopTakesItsTime(t *testing.T) {
 	s := alone(t)
-	const slow = "trap 'sleep 1.2; exit 4' TERM; echo up; while :; do sleep 0.02; done"
-	p := launch(t, s.address, "exec", "--ttl", "400ms", "a", "--", "sh", "-c", slow)
+	const slow = "trap 'sleep 2.5; exit 4' TERM; echo up; while :; do sleep 0.02; done"
+	p := launch(t, s.address, "exec", "--ttl", "1500ms", "a", "--", "sh", "-c", slow)
 	p.line(t)
 	token := s.lease(t, "a").Token
 	p.signal(t, syscall.SIGTERM)

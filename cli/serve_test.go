@@ -53,11 +53,11 @@ func TestServe_Defaults(t *testing.T) {
 // Each flag ends up in its own field.
 func TestServe_EveryFlagIsRead(t *testing.T) {
 	f, err := parseServe(t, "--id n1 --address h:1 --bind 0.0.0.0:2 --data d --min-ttl 1s --max-ttl 2s --max-leases 3 "+
-		"--heartbeat-timeout 4s --election-timeout 5s --snapshot-threshold 6 --snapshot-interval 7s --trailing-logs 8 --log-level warn")
+		"--heartbeat-timeout 4s --election-timeout 5s --snapshot-threshold 6 --snapshot-interval 7s --trailing-logs 8 --lab --lab-seed 9 --log-level warn")
 	want := serveFlags{
 		id: "n1", address: "h:1", bind: "0.0.0.0:2", data: "d", minTTL: time.Second, maxTTL: 2 * time.Second, maxLeases: 3, maxWaiters: 1000,
 		heartbeatTimeout: 4 * time.Second, electionTimeout: 5 * time.Second,
-		snapshotThreshold: 6, snapshotInterval: 7 * time.Second, trailingLogs: 8, logLevel: "warn",
+		snapshotThreshold: 6, snapshotInterval: 7 * time.Second, trailingLogs: 8, lab: true, labSeed: 9, logLevel: "warn",
 	}
 	if err != nil || !reflect.DeepEqual(f, want) {
 		t.Errorf("got %+v, %v; want %+v", f, err, want)

@@ -90,6 +90,13 @@ type logStore struct {
 	fail func(error)
 }
 
+// IsMonotonic implements raft.MonotonicLogStore. It makes Raft empty the log when a
+// snapshot from the leader takes its place. Otherwise Raft leaves the old entries
+// before a gap, also those that were never committed: as the leader, this node would
+// send them to a follower that is still further behind, which takes them for
+// committed and applies them.
+func (s *logStore) IsMonotonic() bool { return true }
+
 func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
 func (s *logStore) StoreLogs(logs []*raft.Log) error {

@@ -436,3 +436,64 @@ func TestCluster_IsolatedLeader(t *testing.T) {
 		}
 	})
 }
+
+// A leader that was cut off has entries in its log that were never committed. When
+// it comes back by a snapshot, which passes over them, they must be gone: as the
+// leader that it may become again it would send them to a follower that is still
+// further behind, together with the news that they are committed.
+func TestCluster_InstallSnapshot_NothingOldIsLeft(t *testing.T) {
+	const (
+		kept  = 700 // more entries than the deposed leader has, so that it throws none away
+		batch = 512 // entries that a follower is sent at once
+	)
+	synctest.Test(t, func(t *testing.T) {
+		c := clustertest.New(t, 5, clustertest.Options{Configure: func(cfg *cluster.Config) {
+			cfg.SnapshotThreshold, cfg.TrailingLogs, cfg.SnapshotInterval = 64, kept, 50*time.Millisecond
+		}})
+		c.DelayAll(2 * time.Millisecond)
+		leader := c.Leader()
+		fill := func(n *cluster.Node, upto uint64) {
+			for i := n.Applied().Index; i < upto; i++ {
+				mustAcquire(t, n, acquire(fmt.Sprint("job/", i), "h", "1", time.Hour))
+			}
+		}
+		fill(leader, 100)
+		behind := c.Follower()
+		c.Until("the follower is there", func() bool { return behind.Applied().Index >= 100 })
+		next := behind.Applied().Index + 1 // that it will be sent
+		c.Crash(behind.ID())
+		// The last batch before the gap in its log ends with what is never committed.
+		fill(leader, next+batch-2)
+		c.Isolate(leader.ID())
+		if _, err := leader.Acquire(ctx, acquire("ghost", "h", "1", time.Hour)); !isUnknown(err) {
+			t.Fatalf("a leader that is cut off answers %v", err)
+		}
+		c.Crash(leader.ID())
+		rest := c.Running()
+		c.Leader(rest...) // so that what still comes of it comes from an older term
+		c.Heal()
+		fill(c.Leader(rest...), next+batch+kept+200)
+		c.Until("the others have thrown away what it would need", func() bool {
+			page, err := c.Leader(rest...).Log(1, 1)
+			return err == nil && page.First > next+batch
+		})
+		if view, _, err := c.Leader(rest...).Lease(ctx, "ghost", cluster.Linearizable); err != nil || view.Lease != nil {
+			t.Fatalf("the entry was committed (%v); this test shows nothing", err)
+		}
+		time.Sleep(10 * time.Second) // nobody goes on trying to send it what it needs
+		leader = c.Start(leader.ID())
+		c.Until("it has come back by a snapshot", func() bool { return leader.Status().SnapshotIndex > next+batch })
+		if page, err := leader.Log(next+batch-1, 1); err != nil || len(page.Entries) > 0 && page.Entries[0].Index < next+batch {
+			t.Errorf("its log still has entries from before the snapshot, such as %+v (%v)", page.Entries[0], err)
+		}
+		transfer(t, c, leader.ID())
+		c.DelayAll(20 * time.Millisecond) // so that each step can be seen
+		back := c.Start(behind.ID())
+		c.Until("the follower is back", func() bool {
+			if view, read, err := back.Lease(ctx, "ghost", cluster.Stale); err == nil && view.Lease != nil {
+				t.Fatalf("at index %d the follower has a lease held that was never granted", read.Index)
+			}
+			return back.Applied().Index >= leader.Applied().Index
+		})
+	})
+}

@@ -41,6 +41,7 @@ type faultyConn struct {
 
 	in, out            queue
 	receiving, sending bool // whose goroutine runs
+	straight           int  // writes that go straight to the connection below
 	sendError          error
 	readDeadline       time.Time
 	writeDeadline      time.Time
@@ -133,8 +134,13 @@ func (c *faultyConn) failed(op string, err error) error {
 func (c *faultyConn) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	if !c.sending && !c.touchedLocked(faults.Out) {
+		c.straight++
 		c.mu.Unlock()
-		return c.Conn.Write(b)
+		n, err := c.Conn.Write(b)
+		c.mu.Lock()
+		c.straight--
+		c.mu.Unlock()
+		return n, err
 	}
 	defer c.mu.Unlock()
 	written := 0
@@ -225,7 +231,11 @@ func (c *faultyConn) Read(b []byte) (int, error) {
 		c.mu.Unlock()
 		n, err := c.Conn.Read(b)
 		c.mu.Lock()
-		if !c.touchedLocked(faults.In) || n == 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		switch {
+		case c.closed:
+			c.mu.Unlock()
+			return 0, c.failed("read", net.ErrClosed)
+		case !c.touchedLocked(faults.In), n == 0 && errors.Is(err, os.ErrDeadlineExceeded):
 			c.mu.Unlock()
 			return n, err
 		}
@@ -318,7 +328,7 @@ func (c *faultyConn) Close() error {
 	c.closed = true
 	c.in = queue{}
 	c.changed.Broadcast()
-	if !c.sending && !c.touchedLocked(faults.Out) {
+	if !c.sending && (c.straight > 0 || !c.touchedLocked(faults.Out)) {
 		c.aborted = true
 		c.links.gone(c)
 		return c.Conn.Close()
@@ -327,6 +337,9 @@ func (c *faultyConn) Close() error {
 	p.end = closes
 	c.sendLocked(p)
 	c.hurryLocked() // what is being written now
+	if !c.receiving {
+		_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // frees who reads straight from below
+	}
 	return nil
 }
 

@@ -225,6 +225,50 @@ func TestFaults_Close_DuringCut(t *testing.T) {
 	})
 }
 
+// Close frees at once who reads or writes at that moment, whichever direction has the
+// fault.
+func TestFaults_Close_FreesReaderAndWriter(t *testing.T) {
+	for _, m := range []bool{true, false} {
+		for _, direction := range []faults.Direction{faults.Out, faults.In, faults.Both} {
+			check := func(t *testing.T, p *labPair) {
+				ended := make(chan error, 2)
+				go func() { _, err := p.near.Read(make([]byte, 1)); ended <- err }()
+				begin(t, p.board1, faults.Fault{Kind: faults.Cut, Direction: direction})
+				writing := make(chan struct{})
+				go func() {
+					close(writing)
+					_, err := p.near.Write(make([]byte, 64<<20)) // more than the network takes, too
+					ended <- err
+				}()
+				<-writing
+				start := time.Now()
+				if m {
+					synctest.Wait()
+				}
+				p.near.Close()
+				for range 2 {
+					select {
+					case err := <-ended:
+						if !errors.Is(err, net.ErrClosed) {
+							t.Errorf("cut %s: got %v, want %v", direction, err, net.ErrClosed)
+						}
+					case <-time.After(5 * time.Second):
+						t.Errorf("cut %s: somebody is stuck", direction)
+					}
+				}
+				if took := time.Since(start); took > 5*time.Second {
+					t.Errorf("cut %s: it took %v", direction, took)
+				}
+			}
+			if m {
+				synctest.Test(t, func(t *testing.T) { check(t, openLab(t, NewMemory())) })
+			} else {
+				check(t, openLab(t, nil))
+			}
+		}
+	}
+}
+
 // A transport that closes under a fault leaves nothing behind, and does not wait for
 // its end.
 func TestFaults_TransportCloses_DuringCut(t *testing.T) {

@@ -46,6 +46,10 @@ var arrows = map[string][]string{
 	// servers that it judges.
 	"torture/history": {"fsm", "httpapi/wire"},
 	"torture/check":   {"torture/history"},
+	// The work is done by clients, to a cluster of any kind. The simulation brings all
+	// of it together, for tests, and no arrow leads to it.
+	"torture/work": {"client", "torture/history"},
+	"torture/sim":  {"cluster/clustertest", "httpapi", "torture/work", "torture/check"},
 
 	"scripts/lint": {},
 }

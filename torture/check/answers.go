@@ -43,6 +43,9 @@ func checkAnswers(r *run, f *finding) {
 	}
 	r.checkRealTime(f)
 	r.checkAsked(f)
+	for _, v := range r.rules["P14"].violations {
+		f.violated(v)
+	}
 	if beyond > 0 {
 		f.undecided = true
 		f.note = fmt.Sprintf("%d answers lie beyond the part of the log that was read", beyond)

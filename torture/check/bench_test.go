@@ -20,7 +20,7 @@ func long(tb testing.TB) *history.History {
 	for i := range 24 {
 		simNames = append(simNames, fmt.Sprintf("name/%d", i))
 	}
-	w := &world{rng: rand.New(rand.NewPCG(1, 7)), rec: history.NewRecorder(nil), term: 1, waiting: make(map[history.Attempt][]*flight), length: time.Minute, busy: true}
+	w := &simulation{rng: rand.New(rand.NewPCG(1, 7)), rec: history.NewRecorder(nil), term: 1, waiting: make(map[history.Attempt][]*flight), length: time.Minute, busy: true}
 	h := w.run(20, 6)
 	if n := len(h.Operations); n < 30_000 {
 		tb.Fatalf("%d operations, want 30,000 at least", n)

@@ -174,12 +174,12 @@ type run struct {
 	noReplay string  // why not
 	rules    map[string]*finding
 	places   placement
-	join     *join // nil without a replay
+	seen     *historyView // what the answers alone tell
+	join     *join        // nil without a replay
 }
 
 func newRun(h *history.History, p Params) *run {
-	r := &run{h: h, p: p, log: h.Merge()}
-	r.places = newPlacement(h)
+	r := &run{h: h, p: p, log: h.Merge(), places: newPlacement(h), seen: view(h)}
 	r.replay, r.noReplay = newReplay(h, r.log)
 	if r.replay != nil {
 		r.join = newJoin(r)

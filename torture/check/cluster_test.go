@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"leasehold/fsm"
@@ -14,10 +13,10 @@ import (
 	"leasehold/torture/history"
 )
 
-// world is a small cluster and its clients on a simulated clock: the real table,
+// simulation is a small cluster and its clients on a simulated clock: the real table,
 // one entry at a time, behind a network that delays and loses. What it records
 // is a right history by construction.
-type world struct {
+type simulation struct {
 	rng *rand.Rand
 	rec *history.Recorder
 	now time.Duration
@@ -45,13 +44,13 @@ var simNames = []string{"a", "b", "jobs/c", "jobs/d"}
 
 // simulate runs clients for some seconds and returns what they saw.
 func simulate(seed uint64) *history.History {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), rec: history.NewRecorder(nil), term: 1, waiting: make(map[history.Attempt][]*flight), length: simLength}
+	w := &simulation{rng: rand.New(rand.NewPCG(seed, 7)), rec: history.NewRecorder(nil), term: 1, waiting: make(map[history.Attempt][]*flight), length: simLength}
 	w.rec.Add(history.Run{Title: "simulated", Seed: seed})
 	return w.run(6, 150)
 }
 
 // run lets so many clients act until the time is over.
-func (w *world) run(clients, pace int) *history.History {
+func (w *simulation) run(clients, pace int) *history.History {
 	w.pace = pace
 	w.lead()
 	for i := range clients {
@@ -73,14 +72,14 @@ func (w *world) run(clients, pace int) *history.History {
 	return w.rec.History()
 }
 
-func (w *world) between(lo, hi int) time.Duration {
+func (w *simulation) between(lo, hi int) time.Duration {
 	return time.Duration(lo*1000+w.rng.IntN((hi-lo)*1000)) * time.Microsecond
 }
 
-func (w *world) chance(percent int) bool { return w.rng.IntN(100) < percent }
+func (w *simulation) chance(percent int) bool { return w.rng.IntN(100) < percent }
 
 // trouble is a chance that is small in a busy run.
-func (w *world) trouble(percent int) bool {
+func (w *simulation) trouble(percent int) bool {
 	if w.busy {
 		return w.rng.IntN(3000) < percent
 	}
@@ -88,24 +87,24 @@ func (w *world) trouble(percent int) bool {
 }
 
 // hop is how long a message takes.
-func (w *world) hop() time.Duration {
+func (w *simulation) hop() time.Duration {
 	if w.busy {
 		return w.between(1, 4)
 	}
 	return w.between(1, 30)
 }
 
-func (w *world) after(d time.Duration, do func()) {
+func (w *simulation) after(d time.Duration, do func()) {
 	w.ids++
 	heap.Push(&w.due, timer{w.now + d, w.ids, do})
 }
 
 // over says whether clients are to stop. What is under way comes to its end.
-func (w *world) over() bool { return w.now > w.length }
+func (w *simulation) over() bool { return w.now > w.length }
 
 // apply commits a command and follows what it does: deadlines are set, waiters
 // are answered.
-func (w *world) apply(c lease.Command) lease.Result {
+func (w *simulation) apply(c lease.Command) lease.Result {
 	w.index++
 	e := history.Entry{Node: "n1", Index: w.index, Term: w.term, At: 1_700_000_000_000 + w.now.Milliseconds(), Kind: "command", Command: c}
 	w.rec.Add(e)
@@ -137,7 +136,7 @@ func (w *world) apply(c lease.Command) lease.Result {
 	return r
 }
 
-func (w *world) catchUp(n int) {
+func (w *simulation) catchUp(n int) {
 	for _, e := range w.log[:n] {
 		if e.Command != nil {
 			w.follower.Apply(lease.Entry{Index: e.Index, Term: e.Term, At: e.At}, e.Command)
@@ -147,7 +146,7 @@ func (w *world) catchUp(n int) {
 }
 
 // arm sets the deadline of a lease. It holds only for this term.
-func (w *world) arm(l *lease.Lease) {
+func (w *simulation) arm(l *lease.Lease) {
 	term := w.term
 	switch l.State() {
 	case lease.Held:
@@ -167,7 +166,7 @@ func (w *world) arm(l *lease.Lease) {
 	}
 }
 
-func (w *world) lead() {
+func (w *simulation) lead() {
 	w.index++
 	noop := history.Entry{Node: "n1", Index: w.index, Term: w.term, Kind: "noop"}
 	w.rec.Add(noop)
@@ -179,11 +178,11 @@ func (w *world) lead() {
 	}
 }
 
-func (w *world) leader() string { return fmt.Sprintf("n%d", w.term%3+1) }
+func (w *simulation) leader() string { return fmt.Sprintf("n%d", w.term%3+1) }
 
 // changeLeader also sends an expiry of the old term into the new one, where it
 // must do nothing.
-func (w *world) changeLeader() {
+func (w *simulation) changeLeader() {
 	w.term++
 	w.lead()
 	for l := range w.table.Ascend("") {
@@ -197,7 +196,7 @@ func (w *world) changeLeader() {
 	}
 }
 
-func (w *world) sample() {
+func (w *simulation) sample() {
 	w.sampleNode("n1", &w.table)
 	w.sampleNode("n2", &w.follower)
 	if !w.over() {
@@ -205,12 +204,12 @@ func (w *world) sample() {
 	}
 }
 
-func (w *world) sampleNode(node string, t *lease.Table) {
+func (w *simulation) sampleNode(node string, t *lease.Table) {
 	at := t.Applied().Index
 	w.rec.Add(history.Sample{At: w.now, Node: node, Term: w.term, Role: "follower", Applied: at, Marks: []history.Mark{{Index: at, Hash: history.Hash(t.Hash())}}})
 }
 
-func (w *world) probe() {
+func (w *simulation) probe() {
 	w.ids++
 	name := fmt.Sprintf("probe/%d", w.ids)
 	op := history.Operation{Client: "probe", Kind: history.Acquire, Name: name, Holder: "probe", RequestID: "p", TTL: 200 * time.Millisecond, Probe: true}
@@ -223,7 +222,7 @@ func (w *world) probe() {
 
 // flight is a call on its way.
 type flight struct {
-	w    *world
+	w    *simulation
 	op   history.Operation
 	done func(history.Operation)
 	lost bool // its answer does not come back
@@ -231,7 +230,7 @@ type flight struct {
 }
 
 // call sends a request over the network. Safe calls are not lost.
-func (w *world) call(op history.Operation, safe bool, done func(history.Operation)) {
+func (w *simulation) call(op history.Operation, safe bool, done func(history.Operation)) {
 	op.Call = w.now
 	f := &flight{w: w, op: op, done: done}
 	if !safe && w.trouble(2) {
@@ -352,7 +351,7 @@ func (f *flight) serve() {
 }
 
 // arrived is what instrumentation would say of a renewal.
-func (w *world) arrived(o history.Operation) {
+func (w *simulation) arrived(o history.Operation) {
 	if w.table.Get(o.Name).Live(o.Token) != nil {
 		w.rec.Add(history.Arrival{At: w.now, Node: w.leader(), Term: w.term, Name: o.Name, Token: o.Token, Left: time.Millisecond, Index: w.index + 1})
 	}
@@ -389,131 +388,6 @@ func commandOf(o history.Operation) lease.Command {
 		return lease.Revoke{Name: o.Name, Token: o.Token, Reason: o.Reason}
 	}
 	return lease.Write{Register: o.Register, Value: *o.Value, Token: o.Token, Lease: o.Guard}
-}
-
-// simClient does one thing after another.
-type simClient struct {
-	w      *world
-	name   string
-	tokens map[string]uint64 // leases that it believes it holds
-	ttls   map[string]time.Duration
-	count  int
-}
-
-func (c *simClient) again(history.Operation) {
-	if !c.w.over() {
-		c.w.after(c.w.between(5, c.w.pace), c.act)
-	}
-}
-
-func (c *simClient) act() {
-	name := simNames[c.w.rng.IntN(len(simNames))]
-	op := history.Operation{Client: c.name, Name: name, Holder: c.name}
-	token, holds := c.tokens[name]
-	if !holds {
-		switch {
-		case c.w.chance(15):
-			op.Kind = history.Get
-			c.w.call(op, false, c.again)
-		case c.w.chance(15):
-			op.Kind, op.Session = history.StaleGet, c.name
-			c.w.call(op, false, c.again)
-		default:
-			c.acquire(op)
-		}
-		return
-	}
-	op.Token = token
-	switch pick := c.w.rng.IntN(100); {
-	case pick < 35:
-		op.Kind = history.Renew
-		if c.w.chance(10) {
-			op.TTL = c.w.between(200, 400).Truncate(time.Millisecond)
-		}
-		c.w.call(op, false, c.renewed)
-	case pick < 45:
-		op.Kind, op.Batch = history.RenewMany, "b"
-		c.w.call(op, false, c.renewed)
-	case pick < 60:
-		op.Kind = history.Release
-		delete(c.tokens, name)
-		c.w.call(op, false, c.released)
-	case pick < 80:
-		c.write(op)
-	case pick < 83:
-		op.Kind, op.Reason = history.Revoke, "test"
-		c.w.call(op, false, c.again)
-	case c.w.busy && c.w.chance(80):
-		c.again(op)
-	default: // a pause in which the lease runs out
-		c.w.after(c.w.between(300, 1200), c.act)
-	}
-}
-
-func (c *simClient) acquire(op history.Operation) {
-	c.count++
-	op.Kind, op.RequestID = history.Acquire, strconv.Itoa(c.count)
-	op.TTL = c.w.between(200, 900).Truncate(time.Millisecond)
-	if !c.w.busy && c.w.chance(50) || c.w.chance(3) {
-		op.Wait = c.w.between(100, 1500).Truncate(time.Millisecond)
-	}
-	if c.w.chance(10) {
-		op.LockDelay = c.w.between(50, 300).Truncate(time.Millisecond)
-	}
-	op.Reclaim = c.w.chance(10)
-	c.w.call(op, false, c.acquired)
-}
-
-func (c *simClient) acquired(o history.Operation) {
-	switch {
-	case o.Outcome == history.OK:
-		c.tokens[o.Name], c.ttls[o.Name] = o.Answer.Token, o.TTL
-		c.w.rec.Add(history.Belief{Client: c.name, Name: o.Name, Token: o.Answer.Token, From: o.Return, To: o.Return + o.TTL})
-		if c.w.chance(90) {
-			break
-		}
-		fallthrough
-	case o.Outcome == history.Unknown: // once more, the same
-		o.Answer, o.Outcome = history.Answer{}, ""
-		c.w.call(o, c.w.over(), c.acquired)
-		return
-	}
-	c.again(o)
-}
-
-// released repeats a release of which nobody knows what came.
-func (c *simClient) released(o history.Operation) {
-	if o.Outcome != history.Unknown {
-		c.again(o)
-		return
-	}
-	o.Answer, o.Outcome = history.Answer{}, ""
-	c.w.call(o, true, c.again)
-}
-
-func (c *simClient) renewed(o history.Operation) {
-	if o.Outcome == history.Refused && c.w.chance(70) { // else it goes on with a dead token
-		delete(c.tokens, o.Name)
-	}
-	c.again(o)
-}
-
-// write reads a counter and adds one, with a token and sometimes with its lease.
-func (c *simClient) write(op history.Operation) {
-	read := history.Operation{Client: c.name, Kind: history.ReadValue, Register: "r/" + op.Name}
-	c.w.call(read, false, func(o history.Operation) {
-		if o.Outcome != history.OK {
-			c.again(o)
-			return
-		}
-		n, _ := strconv.Atoi(*o.Answer.Value)
-		op.Kind, op.Register, op.Value, op.Counter = history.Write, read.Register, new(strconv.Itoa(n+1)), false
-		if c.w.chance(40) {
-			op.Guard = op.Name
-		}
-		op.Name, op.Holder = "", ""
-		c.w.call(op, false, c.again)
-	})
 }
 
 type timer struct {

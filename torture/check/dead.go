@@ -63,7 +63,7 @@ func (r *run) deaths() map[uint64]death {
 		}
 	}
 	tokens := make(map[string][]uint64) // of each lease, rising
-	for _, g := range view(r.h).grants {
+	for _, g := range r.seen.grants {
 		tokens[g.attempt.Name] = append(tokens[g.attempt.Name], g.token)
 	}
 	before := make(map[uint64]uint64) // the token before one of the same lease

@@ -108,7 +108,7 @@ type tenure struct {
 func (r *run) checkEarlyByAnswers(f *finding) {
 	byName := make(map[string][]*tenure)
 	byToken := make(map[uint64]*tenure)
-	for _, g := range view(r.h).grants {
+	for _, g := range r.seen.grants {
 		t := &tenure{grant: g, ttl: math.MaxInt64}
 		for _, o := range g.answers {
 			t.ttl, t.delay = min(t.ttl, o.TTL), o.LockDelay

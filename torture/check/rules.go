@@ -24,7 +24,7 @@ type account struct {
 // holding is a live grant.
 type holding struct {
 	token, renewal uint64
-	holder         string
+	holder, id     string // id of the request
 }
 
 // rules follows a log and gathers what breaks a rule, by property.
@@ -56,7 +56,7 @@ func applyRules(r *replay) map[string]*finding {
 		accounts: make(map[string]*account), highest: make(map[string]uint64),
 		found: map[string]*finding{
 			"P3": {unit: "grants"}, "P6": {unit: "writes"}, "P7": {unit: "grants"}, "P8": {unit: "expiries"},
-			"P10": {unit: "uses of a token"}, "P12": {unit: "waiters"},
+			"P10": {unit: "uses of a token"}, "P11": {unit: "refused requests"}, "P12": {unit: "waiters"}, "P14": {unit: "refusals"},
 		},
 	}
 	a.begin(r.start)
@@ -81,7 +81,7 @@ func (a *rules) begin(t *lease.Table) {
 	for l := range t.Ascend("") {
 		of := a.of(l.Name)
 		if g := l.Grant; g != nil {
-			of.live = &holding{g.Token, g.Renewal, g.Holder}
+			of.live = &holding{g.Token, g.Renewal, g.Holder, g.RequestID}
 		} else {
 			of.cooling = l.Cooldown.Token
 		}
@@ -135,6 +135,8 @@ func (a *rules) follow(ev lease.Event) {
 		of.over[ev.Place] = true
 	case lease.KindWritten:
 		a.written(ev)
+	case lease.KindRefused:
+		a.refused(of, ev)
 	}
 }
 
@@ -161,7 +163,7 @@ func (a *rules) granted(of *account, ev lease.Event) {
 		a.broken("P12", "entry %d grants %s to the request queued at index %d, whose turn it was not", ev.Index, ev.Name, ev.Place)
 	}
 	of.queue = slices.DeleteFunc(of.queue, func(p uint64) bool { return p == ev.Place })
-	of.live = &holding{ev.Token, ev.Index, ev.Holder}
+	of.live = &holding{ev.Token, ev.Index, ev.Holder, ev.RequestID}
 }
 
 // uses: a token does something only while it is the live one, and for its holder.
@@ -215,6 +217,30 @@ func (a *rules) expired(of *account, ev lease.Event) {
 		a.broken("P8", "entry %d expires token %d of %s by its renewal at index %d, and it was renewed at index %d", ev.Index, c.Token, ev.Name, c.Renewal, of.live.renewal)
 	case c.Term != a.now.entry.Term:
 		a.broken("P8", "entry %d of term %d expires token %d of %s by a deadline of term %d", ev.Index, a.now.entry.Term, c.Token, ev.Name, c.Term)
+	}
+}
+
+// refused: a refusal must have its reason in the account too.
+func (a *rules) refused(of *account, ev lease.Event) {
+	a.found["P14"].checked++
+	if c, write := a.now.entry.Command.(lease.Write); write {
+		of = a.of(c.Lease)
+	}
+	live := of.live != nil && of.live.token == ev.Token
+	c, acquires := a.now.entry.Command.(lease.Acquire)
+	switch {
+	case ev.Cause == lease.ErrHeld && of.live == nil:
+		a.broken("P14", "entry %d refuses %s to %s as held, and nobody holds it", ev.Index, ev.Name, ev.Holder)
+	case ev.Cause == lease.ErrHeld && acquires && of.live.holder == c.Holder && of.live.id == c.RequestID:
+		a.broken("P11", "entry %d refuses %s to request %s of %s, which holds it under token %d", ev.Index, ev.Name, c.RequestID, c.Holder, of.live.token)
+	case ev.Cause == lease.ErrCooling && of.cooling == 0:
+		a.broken("P14", "entry %d refuses %s to %s as cooling, and no lock delay runs", ev.Index, ev.Name, ev.Holder)
+	case (ev.Cause == lease.ErrLost || ev.Cause == lease.ErrNotLive) && live:
+		a.broken("P14", "entry %d says that token %d of %s is over, and it is live", ev.Index, ev.Token, ev.Name)
+	case ev.Cause == lease.ErrNotHolder && (!live || of.live.holder == ev.Holder):
+		a.broken("P14", "entry %d says that token %d of %s is not that of %s, and it is, or is over", ev.Index, ev.Token, ev.Name, ev.Holder)
+	case ev.Cause == lease.ErrStaleToken && ev.Token >= a.highest[ev.Name]:
+		a.broken("P6", "entry %d refuses token %d for %s, where the highest is %d", ev.Index, ev.Token, ev.Name, a.highest[ev.Name])
 	}
 }
 

@@ -80,6 +80,29 @@ var forged = []struct {
 		queued(3, "y"),
 		forge(4, lease.Acquire{Name: "a", Holder: "z"}, lease.Event{Kind: lease.KindReleased, Token: 2, Holder: "x"}, lease.Event{Kind: lease.KindGranted, Token: 4, Holder: "z"}),
 	}},
+	{"P14", "entry 3 refuses a to y as held, and nobody holds it", []step{
+		forge(3, lease.Acquire{Name: "a", Holder: "y"}, lease.Event{Kind: lease.KindRefused, Cause: lease.ErrHeld, Holder: "y"}),
+	}},
+	{"P14", "entry 3 says that token 2 of a is over, and it is live", []step{
+		granted(2, "x"),
+		forge(3, lease.Renew{Name: "a", Holder: "x", Token: 2}, lease.Event{Kind: lease.KindRefused, Cause: lease.ErrLost, Token: 2, Holder: "x"}),
+	}},
+	{"P14", "entry 3 says that token 2 of a is not that of x", []step{
+		granted(2, "x"),
+		forge(3, lease.Renew{Name: "a", Holder: "x", Token: 2}, lease.Event{Kind: lease.KindRefused, Cause: lease.ErrNotHolder, Token: 2, Holder: "x"}),
+	}},
+	{"P14", "as cooling, and no lock delay runs", []step{
+		granted(2, "x"),
+		forge(3, lease.Acquire{Name: "a", Holder: "y"}, lease.Event{Kind: lease.KindRefused, Cause: lease.ErrCooling, Holder: "y"}),
+	}},
+	{"P11", "entry 3 refuses a to request r of x, which holds it under token 2", []step{
+		forge(2, lease.Acquire{Name: "a", Holder: "x", RequestID: "r"}, lease.Event{Kind: lease.KindGranted, Token: 2, Holder: "x", RequestID: "r"}),
+		forge(3, lease.Acquire{Name: "a", Holder: "x", RequestID: "r"}, lease.Event{Kind: lease.KindRefused, Cause: lease.ErrHeld, Holder: "x"}),
+	}},
+	{"P6", "entry 6 refuses token 4 for r, where the highest is 4", []step{
+		forge(5, lease.Write{Register: "r", Token: 4}, lease.Event{Kind: lease.KindWritten, Token: 4, Register: true}),
+		forge(6, lease.Write{Register: "r", Token: 4}, lease.Event{Kind: lease.KindRefused, Cause: lease.ErrStaleToken, Token: 4, Register: true}),
+	}},
 }
 
 func forge(index uint64, c lease.Command, events ...lease.Event) step {

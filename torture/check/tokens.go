@@ -47,7 +47,7 @@ func view(h *history.History) *historyView {
 		if at, known := v.asked[a]; !known || o.Call < at {
 			v.asked[a] = o.Call
 		}
-		if o.Outcome != history.OK {
+		if o.Outcome != history.OK || o.Answer.Token == 0 {
 			continue
 		}
 		g := byKey[key{a, o.Answer.Token}]
@@ -72,7 +72,7 @@ func view(h *history.History) *historyView {
 func checkTokens(r *run, f *finding) {
 	f.unit = "grants"
 	byToken := make(map[uint64]*grantSeen)
-	for _, g := range view(r.h).grants {
+	for _, g := range r.seen.grants {
 		f.checked++
 		if other := byToken[g.token]; other != nil {
 			f.violated(shows(fmt.Sprintf("token %d names two grants, to %s and to %s", g.token, other.attempt.Holder, g.attempt.Holder), other.first, g.first))
@@ -102,7 +102,7 @@ func (r *run) checkTokenIndex(g *grantSeen, f *finding) {
 // checkTokenOrder is P4: over all names, as tokens are.
 func checkTokenOrder(r *run, f *finding) {
 	f.unit = "grants"
-	grants := view(r.h).grants
+	grants := r.seen.grants
 	byAsked, byKnown := slices.Clone(grants), slices.Clone(grants)
 	slices.SortFunc(byAsked, func(a, b *grantSeen) int { return cmp.Compare(a.asked, b.asked) })
 	slices.SortFunc(byKnown, func(a, b *grantSeen) int { return cmp.Compare(a.known, b.known) })
@@ -125,8 +125,7 @@ func checkTokenOrder(r *run, f *finding) {
 // forgotten it may make another grant.
 func checkRepeats(r *run, f *finding) {
 	f.unit = "repeated requests"
-	seen := view(r.h)
-	grants := seen.grants
+	grants := r.seen.grants
 	latest := make(map[history.Attempt]*grantSeen)
 	place := make(map[*grantSeen]int)
 	for i, g := range grants {
@@ -140,7 +139,7 @@ func checkRepeats(r *run, f *finding) {
 			f.violated(shows(fmt.Sprintf("request %s of %s for %s made two grants, tokens %d and %d", g.attempt.RequestID, g.attempt.Holder, g.attempt.Name, before.token, g.token), before.first, g.first))
 		}
 	}
-	for _, times := range seen.sent {
+	for _, times := range r.seen.sent {
 		if times > 1 {
 			f.checked++
 		}
@@ -151,6 +150,9 @@ func checkRepeats(r *run, f *finding) {
 func (r *run) checkRepeatsInLog(f *finding) {
 	if r.replay == nil {
 		return
+	}
+	for _, v := range r.rules["P11"].violations {
+		f.violated(v)
 	}
 	ended := 0
 	endedBy := make(map[uint64]int) // how many had ended before the grant of that token

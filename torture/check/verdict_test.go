@@ -49,6 +49,26 @@ func TestCheck_RequiredProperty_NotChecked_IsInconclusive(t *testing.T) {
 	}
 }
 
+// Grants without tokens, or clients that the history does not know, are no
+// violation; what cannot be said then is not checked.
+func TestCheck_LessKnown_IsNotChecked(t *testing.T) {
+	s := new(story)
+	s.op(0, 10*ms, acquire("a", "x", 0, 0))
+	s.op(20*ms, 30*ms, acquire("b", "y", 0, 0))
+	report := check.Check(&s.h, check.DefaultParams())
+	if res := report.Of("P5b"); report.Verdict != check.Holds || res.Status != check.NotChecked || res.Note != "there are grants without a token" {
+		t.Errorf("%s", text(report))
+	}
+	h := simulate(1)
+	h.Operations = slices.DeleteFunc(h.Operations, func(o history.Operation) bool { return o.Client == "c1" })
+	p := check.DefaultParams()
+	p.Others = true
+	report = check.Check(h, p)
+	if res := report.Of("P5b"); report.Verdict != check.Holds || res.Status != check.NotChecked {
+		t.Errorf("%s", text(report))
+	}
+}
+
 // A log of which entries are missing is not taken for a whole one.
 func TestCheck_LogWithGap_IsNotChecked(t *testing.T) {
 	h := simulate(1)
@@ -68,7 +88,7 @@ func TestCheck_LogWithGap_IsNotChecked(t *testing.T) {
 // A log whose beginning was cut off is replayed from a snapshot.
 func TestCheck_LogFromSnapshot_Holds(t *testing.T) {
 	for seed := range uint64(60) {
-		w := &world{
+		w := &simulation{
 			rng: rand.New(rand.NewPCG(seed, 7)), rec: history.NewRecorder(nil), term: 1, length: simLength,
 			waiting: make(map[history.Attempt][]*flight), snapshotAt: 60,
 		}

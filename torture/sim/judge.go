@@ -41,7 +41,7 @@ func params(c Config) check.Params {
 	p.Require = required
 	minutes := max(int(c.Duration/time.Minute), 1)
 	p.Need = check.Need{
-		Operations: 1000 * minutes, Terms: minutes, ExpiriesPerMin: 60, Stale: 5 * minutes, Unknown: 1, Repeated: 1, Redirects: 1,
+		Operations: 1000 * minutes, Terms: 2 + minutes, ExpiriesPerMin: 60, Stale: 5 * minutes, Unknown: 1, Repeated: 1, Redirects: 1,
 		Snapshots: 5, LostUpdates: 1, BeliefOverlap: time.Millisecond,
 	}
 	return p

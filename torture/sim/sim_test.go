@@ -16,31 +16,34 @@ import (
 )
 
 var (
-	seeds    = flag.Int("seeds", 0, "simulate so many seeds, beginning with -seed; 0 means as many as fit into -for")
-	lasting  = flag.Duration("for", 40*time.Second, "begin no other seed after this time, if -seeds is 0")
+	seeds    = flag.Int("seeds", 0, "simulate so many seeds, from -seed on; 0, and no seed, means as many as fit into -for")
+	lasting  = flag.Duration("for", 20*time.Second, "begin no other seed after this time, if neither -seeds nor -seed is given")
 	seed     = flag.Uint64("seed", 0, "simulate this seed alone, or from it on")
-	minutes  = flag.Int("minutes", 5, "virtual minutes of each simulation")
+	minutes  = flag.Int("minutes", 0, "virtual minutes of each simulation; 0 means 5, or 1 if neither -seeds nor -seed is given")
 	withThem = flag.Bool("faults", true, "let faults happen")
 	schedule = flag.String("schedule", "", "play the schedule in this `FILE` instead of that of the seed")
+	shrink   = flag.Duration("shrink", 2*time.Minute, "look for a smaller schedule for so long")
 	out      = flag.String("out", "", "write what failed into this `FOLDER`; empty means a new one")
 )
 
 // Clusters keep all that they promise under many faults at once, with clients that
 // pause, repeat themselves and come too late: one simulation for each seed.
 func TestSim(t *testing.T) {
-	first, last := max(*seed, 1), max(*seed, 1)
-	switch {
-	case *seeds > 0:
-		last = first + uint64(*seeds) - 1
-	case *seed == 0 && *schedule == "":
-		last = 1 << 62
+	first, least, bounded := max(*seed, 1), max(*seeds, 1), *seeds == 0 && *seed == 0 && *schedule == ""
+	if bounded {
+		least = 2 // with three nodes and with five
+	}
+	if *minutes == 0 {
+		*minutes = 5
+		if bounded {
+			*minutes = 1
+		}
 	}
 	a := &all{t: t, begun: time.Now(), planned: *seeds}
-	for s := first; s <= last; s++ {
-		if last == 1<<62 && s > first+1 && time.Since(a.begun) > *lasting {
-			break
-		}
+	for a.done < least || bounded && time.Since(a.begun) < *lasting {
+		s := first + uint64(a.done)
 		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) { a.simulate(t, configOf(t, s)) })
+		a.done++
 	}
 	a.judge()
 }
@@ -94,15 +97,14 @@ func (a *all) simulate(t *testing.T, c Config) {
 }
 
 func (a *all) add(e check.Evidence) {
-	a.done++
 	a.sum.Operations += e.Operations
 	a.sum.Installed += e.Installed
 	a.sum.Snapshots += e.Snapshots
 	a.sum.Terms += e.Terms
 	a.sum.Expiries += e.Expiries
-	took := time.Since(a.begun)
-	if each := took / time.Duration(a.done); a.planned > 5 && (a.done == 3 || a.done%50 == 0) {
-		fmt.Printf("%d of %d seeds in %v; the rest will take about %v\n", a.done, a.planned, took.Round(time.Second), (each * time.Duration(a.planned-a.done)).Round(time.Second))
+	done, took := a.done+1, time.Since(a.begun)
+	if left := a.planned - done; a.planned > 5 && (done == 3 || done%50 == 0) {
+		fmt.Printf("%d of %d seeds in %v; the rest will take about %v\n", done, a.planned, took.Round(time.Second), (took / time.Duration(done) * time.Duration(left)).Round(time.Second))
 	}
 }
 
@@ -137,15 +139,13 @@ func (a *all) keep(t *testing.T, o Outcome, v Verdict) {
 	}
 }
 
-// The bounds of a search for a smaller schedule.
-const (
-	shrinkTries = 40
-	shrinkAgain = 2 // how often a schedule is tried that does not fail at once
-)
+// shrinkAgain is how often a schedule is tried that does not fail at once.
+const shrinkAgain = 2
 
 // shrunk is the smallest schedule found that violates one of the same properties.
 func shrunk(t *testing.T, c Config, ids []string) faults.Schedule {
-	return Shrink(c.Schedule, shrinkTries, func(s faults.Schedule) bool {
+	until := time.Now().Add(*shrink)
+	return Shrink(c.Schedule, func() bool { return time.Now().Before(until) }, func(s faults.Schedule) bool {
 		c.Schedule = s
 		for range shrinkAgain {
 			if Judge(Run(t, c)).Shares(ids) {

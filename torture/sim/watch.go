@@ -131,13 +131,6 @@ func (w *watcher) leads(id string, term uint64) {
 	}
 }
 
-// terms are those in which somebody led.
-func (w *watcher) terms() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.led)
-}
-
 // stored notes a snapshot, before it is. One of entries that the node has not applied
 // comes from a leader.
 func (w *watcher) stored(id string, index uint64) error {

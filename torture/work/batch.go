@@ -10,7 +10,7 @@ import (
 
 // batch holds several leases of its own and renews all of them by one request, among
 // them some that it has given back or that have run out.
-func batch(ctx context.Context, p *Player) {
+func batch(ctx context.Context, p *Player) error {
 	for sleep(ctx, p.between(0, 500*time.Millisecond)) {
 		ttl := p.between(p.cfg.MaxTTL/2, p.cfg.MaxTTL)
 		many := wire.RenewManyRequest{Holder: p.id}
@@ -24,6 +24,7 @@ func batch(ctx context.Context, p *Player) {
 			p.renewTogether(ctx, many, ttl)
 		}
 	}
+	return nil
 }
 
 func (p *Player) renewTogether(ctx context.Context, many wire.RenewManyRequest, ttl time.Duration) {

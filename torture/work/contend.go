@@ -12,7 +12,7 @@ import (
 // contend fights for leases with the calls themselves: it asks without waiting,
 // repeats what it does not know the outcome of, and what it does, renews by hand,
 // falls asleep, and comes back with tokens that are dead.
-func contend(ctx context.Context, p *Player) {
+func contend(ctx context.Context, p *Player) error {
 	for sleep(ctx, p.between(0, 150*time.Millisecond)) {
 		ask := wire.AcquireRequest{Name: p.name(), Holder: p.id, TTLMillis: p.ttl().Milliseconds(), RequestID: p.requestID()}
 		if p.chance(8) {
@@ -39,6 +39,7 @@ func contend(ctx context.Context, p *Player) {
 			_, _ = p.api.Acquire(ctx, ask) // this request has ended
 		}
 	}
+	return nil
 }
 
 // insist asks again, under the same request id, as long as the outcome is unknown.

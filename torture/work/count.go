@@ -19,7 +19,7 @@ const (
 // count adds one to what it reads from a register, under a lease, now and then after
 // a pause between reading and writing. One register compares tokens, and may lose
 // nothing of what it has acknowledged; the other does not.
-func count(ctx context.Context, p *Player) {
+func count(ctx context.Context, p *Player) error {
 	const name = "counter"
 	for sleep(ctx, p.between(50*time.Millisecond, 500*time.Millisecond)) {
 		ttl := p.between(p.cfg.MinTTL, 2*p.cfg.MinTTL)
@@ -39,6 +39,7 @@ func count(ctx context.Context, p *Player) {
 			_, _ = p.api.Release(ctx, wire.ReleaseRequest{Name: name, Holder: p.id, Token: g.Token})
 		}
 	}
+	return nil
 }
 
 func (p *Player) addOne(ctx context.Context, register string, write wire.WriteRequest, ttl time.Duration) {

@@ -7,10 +7,10 @@ import (
 )
 
 // elect campaigns for one lease, leads for a while, and begins again.
-func elect(ctx context.Context, p *Player) {
+func elect(ctx context.Context, p *Player) error {
 	c, err := client.New(p.config(p.cfg.Servers))
 	if err != nil {
-		panic(err) // its configuration is ours
+		return err
 	}
 	defer c.Close()
 	o := client.ElectOptions{AcquireOptions: client.AcquireOptions{TTL: p.ttl(), Value: p.id}}
@@ -26,4 +26,5 @@ func elect(ctx context.Context, p *Player) {
 		}
 		return nil
 	})
+	return nil
 }

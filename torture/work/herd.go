@@ -13,7 +13,7 @@ const herdSize = 100
 
 // herd asks for one lease a hundred times at once, some time in each half minute or
 // so. Some of the hundred wait, and all give it back as soon as they have it.
-func herd(ctx context.Context, p *Player) {
+func herd(ctx context.Context, p *Player) error {
 	for sleep(ctx, p.between(5*time.Second, time.Minute)) {
 		var all sync.WaitGroup
 		for i := range herdSize {
@@ -31,4 +31,5 @@ func herd(ctx context.Context, p *Player) {
 		}
 		all.Wait()
 	}
+	return nil
 }

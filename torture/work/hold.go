@@ -10,10 +10,10 @@ import (
 
 // hold holds leases by means of client.Client, which renews them. Sometimes it is
 // paused between its look at the lease and what it does on the strength of it.
-func hold(ctx context.Context, p *Player) {
+func hold(ctx context.Context, p *Player) error {
 	c, err := client.New(p.config(p.cfg.Servers))
 	if err != nil {
-		panic(err) // its configuration is ours
+		return err
 	}
 	defer c.Close()
 	for sleep(ctx, p.between(0, 300*time.Millisecond)) {
@@ -25,6 +25,7 @@ func hold(ctx context.Context, p *Player) {
 			p.keep(ctx, l)
 		}
 	}
+	return nil
 }
 
 // keep works under a lease for a while.

@@ -9,11 +9,12 @@ import (
 
 // queue waits for a few leases that are much wanted. Some of those who wait give up:
 // their wait is over, or they hang up.
-func queue(ctx context.Context, p *Player) {
+func queue(ctx context.Context, p *Player) error {
 	for sleep(ctx, p.between(0, 100*time.Millisecond)) {
 		name := p.cfg.name(p.rand.IntN(min(p.cfg.Names, 4)))
 		p.waitFor(ctx, name, p.between(200*time.Millisecond, 3*time.Second), p.ttl())
 	}
+	return nil
 }
 
 // waitFor queues for a lease, holds it for a moment, and gives it back or not.

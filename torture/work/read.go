@@ -9,16 +9,16 @@ import (
 
 // read reads leases: from the cluster as they are, and from one node at a time as it
 // has them, for as long as the connection to that node lasts.
-func read(ctx context.Context, p *Player) {
+func read(ctx context.Context, p *Player) error {
 	for ctx.Err() == nil {
 		node := p.cfg.Servers[p.rand.IntN(len(p.cfg.Servers))]
 		of, err := client.NewAPI(p.config([]string{node}))
 		if err != nil {
-			panic(err) // its configuration is ours
+			return err
 		}
 		for range 40 {
 			if !sleep(ctx, p.between(50*time.Millisecond, 250*time.Millisecond)) {
-				return
+				return nil
 			}
 			name := p.name()
 			_, _ = of.Lease(ctx, name, client.Stale)
@@ -27,4 +27,5 @@ func read(ctx context.Context, p *Player) {
 			}
 		}
 	}
+	return nil
 }

@@ -48,7 +48,7 @@ func (c *Config) name(i int) string { return fmt.Sprintf("l%02d", i) }
 // Role is what a player does until ctx ends.
 type Role struct {
 	Name string
-	Play func(ctx context.Context, p *Player)
+	Play func(ctx context.Context, p *Player) error
 }
 
 // Roles of the players: twelve clients, and those who look on.
@@ -73,16 +73,17 @@ func Run(ctx context.Context, cfg Config) error {
 	ctx, cancel := context.WithTimeout(ctx, cfg.Until-cfg.Log.Now())
 	defer cancel()
 	var all sync.WaitGroup
-	defer all.Wait()
+	errs := make([]error, len(Roles()))
 	for i, role := range Roles() {
-		p, err := newPlayer(&cfg, fmt.Sprintf("c%02d-%s", i+1, role.Name), uint64(i))
-		if err != nil {
-			return err
-		}
 		all.Go(func() {
-			defer p.close()
-			role.Play(ctx, p)
+			p, err := newPlayer(&cfg, fmt.Sprintf("c%02d-%s", i+1, role.Name), uint64(i))
+			if err == nil {
+				err = role.Play(ctx, p)
+				p.close()
+			}
+			errs[i] = err
 		})
 	}
-	return nil
+	all.Wait()
+	return errors.Join(errs...)
 }
