@@ -81,6 +81,44 @@ func ExampleClient_Acquire_errors() {
 	// Output: held by worker-2, ask again in 1.5s
 }
 
+// mayBegin says whether the next step of the work may begin. While the lease is
+// uncertain it waits: a renewal may still come.
+func mayBegin(ctx context.Context, l *client.Lease) bool {
+	for l.State() == client.Uncertain && ctx.Err() == nil {
+		select {
+		case <-ctx.Done(): // this program is to stop
+		case <-l.Done():
+		case <-time.After(l.TTL() / 20):
+		}
+	}
+	return ctx.Err() == nil && l.State() == client.Held
+}
+
+// Work in steps: each begins only while the lease is held, has the context of the
+// lease, and passes the token on.
+func ExampleLease_State() {
+	server := standIn()
+	defer server.Close()
+	c := dial(server)
+	defer c.Close()
+
+	ctx := context.Background()
+	l, err := c.Acquire(ctx, "jobs/nightly", client.AcquireOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for step := 1; step <= 2 && mayBegin(ctx, l); step++ {
+		fmt.Println("step", step, "with token", l.Token())
+	}
+	_ = l.Release()
+	fmt.Println("another step:", mayBegin(ctx, l))
+	// Output:
+	// step 1 with token 42
+	// step 2 with token 42
+	// another step: false
+}
+
 // One of several copies of a program leads, for as long as it has the lease.
 func ExampleClient_Elect() {
 	server := standIn()
