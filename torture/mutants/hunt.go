@@ -55,7 +55,7 @@ func (h Hunt) Look(ctx context.Context, m Mutant) (Kill, error) {
 	}
 	begun := time.Now()
 	for seed := 1; seed <= h.Seeds && ctx.Err() == nil; seed++ {
-		run := exec.CommandContext(ctx, simulation, "-test.run=TestSim", "-test.v", "-test.timeout=5m", "-seed", strconv.Itoa(seed), "-seeds=1",
+		run := exec.CommandContext(ctx, simulation, "-test.run=TestSim", "-test.v", "-test.timeout=5m", "-shrink=0", "-seed", strconv.Itoa(seed), "-seeds=1",
 			"-minutes", strconv.Itoa(h.Minutes), "-out", h.Dir)
 		run.Dir = h.Dir
 		out, err := run.CombinedOutput()
