@@ -76,7 +76,7 @@ var recipes = []func(*generator){
 	func(g *generator) {
 		g.add(g.node(), faults.Fault{Kind: faults.Cut, Direction: g.direction()}, 300*time.Millisecond, 6*time.Second)
 	},
-	halves, ring,
+	halves, ring, crowns, crowns,
 	func(g *generator) {
 		g.add(g.node(), faults.Fault{Kind: faults.Jam}, 200*time.Millisecond, 3*time.Second)
 	},
@@ -140,6 +140,15 @@ func ring(g *generator) {
 	for i := range cuts {
 		g.add(g.nodes[i], faults.Fault{Kind: faults.Cut, Peers: []string{g.nodes[(i+2)%n]}}, lasts, lasts)
 	}
+}
+
+// crowns makes a leader that goes on for a moment beside its successor: nobody hears
+// it any more, and what others say reaches it late, their last acknowledgements and
+// the news of the election alike.
+func crowns(g *generator) {
+	lasts := g.between(1500*time.Millisecond, 3*time.Second)
+	g.add(faults.Leader, faults.Fault{Kind: faults.Cut, Direction: faults.Out}, lasts, lasts)
+	g.add(faults.Leader, faults.Fault{Kind: faults.Delay, Direction: faults.In, DelayMillis: 350 + g.rand.Int64N(130)}, lasts, lasts)
 }
 
 // add adds a step, which lasts for some time but not beyond the end.

@@ -14,6 +14,9 @@ import (
 const (
 	fencedCounter   = "counter/fenced"
 	unfencedCounter = "counter/unfenced"
+	// notes takes any token that is no lower than the highest it has seen, as a
+	// resource outside of the cluster does, which cannot know whether a lease is live.
+	notes = "notes"
 )
 
 // count adds one to what it reads from a register, under a lease, now and then after
@@ -33,6 +36,7 @@ func count(ctx context.Context, p *Player) error {
 		for range 1 + p.rand.IntN(3) {
 			p.addOne(ctx, fencedCounter, wire.WriteRequest{Token: g.Token, Lease: name}, ttl)
 			p.addOne(ctx, unfencedCounter, wire.WriteRequest{}, ttl)
+			_, _ = p.api.PutRegister(ctx, notes, wire.WriteRequest{Value: p.id, Token: g.Token})
 		}
 		p.believes(name, g.Token, from)
 		if !p.chance(6) {
