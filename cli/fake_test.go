@@ -72,13 +72,20 @@ func answer(w http.ResponseWriter, status int, body any) {
 // dead gives the address of a server that is not there.
 func dead(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		// The system may give the same port again at once, and a test takes several.
+		if _, given := deadAddresses.LoadOrStore(l.Addr().String(), true); !given {
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
+
+var deadAddresses sync.Map
 
 // fakeNode is a server of one node: the real state machine without Raft or time.
 type fakeNode struct {

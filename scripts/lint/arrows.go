@@ -48,10 +48,11 @@ var arrows = map[string][]string{
 	"torture/check":   {"torture/history"},
 	// The work is done by clients, to a cluster of any kind. The simulation brings all
 	// of it together, for tests, and no arrow leads to it.
-	"torture/work": {"client", "torture/history"},
-	"torture/sim":  {"cluster/clustertest", "httpapi", "torture/work", "torture/check"},
-	"torture/sets": {"faults"},
-	"torture":      {"torture/check", "torture/work", "torture/sets"},
+	"torture/work":    {"client", "torture/history"},
+	"torture/sim":     {"cluster/clustertest", "httpapi", "torture/work", "torture/check"},
+	"torture/sets":    {"faults"},
+	"torture/mutants": {},
+	"torture":         {"torture/check", "torture/work", "torture/sets"},
 
 	"scripts/lint": {},
 	"docs":         {}, // a test alone: the code of the pages compiles

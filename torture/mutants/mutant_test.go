@@ -15,7 +15,7 @@ import (
 var (
 	hunted  = flag.String("hunt", "M4,M11,M13", "look for these mutants with the simulation; \"all\" is possible")
 	seeds   = flag.Int("seeds", 10, "in so many seeds at most")
-	minutes = flag.Int("minutes", 1, "virtual minutes of each simulation")
+	minutes = flag.Int("minutes", 2, "virtual minutes of each simulation")
 	table   = flag.String("table", "", "write a table of the kills into this `FILE`")
 )
 
@@ -87,7 +87,8 @@ func TestMutants_AreCaught(t *testing.T) {
 		t.Fatalf("there is no mutant %s", *hunted)
 	}
 	if *table != "" {
-		text := "| mutant | what is wrong | breaks | caught | also violated |\n|---|---|---|---|---|\n" + strings.Join(rows, "\n") + "\n"
+		text := "# Mutants\n\nWritten by `make mutants`: leasehold with a fault, and how long the simulation took to notice it. The times are those of the simulations up to the one that\n" +
+			"noticed, one after the other. What each mutant does wrong, and where it comes from, is in [torture/mutants/testdata](../torture/mutants/testdata).\n\n| mutant | what is wrong | breaks | caught | also violated |\n|---|---|---|---|---|\n" + strings.Join(rows, "\n") + "\n"
 		if err := os.WriteFile(*table, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

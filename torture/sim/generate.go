@@ -76,7 +76,7 @@ var recipes = []func(*generator){
 	func(g *generator) {
 		g.add(g.node(), faults.Fault{Kind: faults.Cut, Direction: g.direction()}, 300*time.Millisecond, 6*time.Second)
 	},
-	halves, ring, crowns, crowns,
+	halves, ring, crowns, crowns, crowns,
 	func(g *generator) {
 		g.add(g.node(), faults.Fault{Kind: faults.Jam}, 200*time.Millisecond, 3*time.Second)
 	},
@@ -142,13 +142,16 @@ func ring(g *generator) {
 	}
 }
 
-// crowns makes a leader that goes on for a moment beside its successor: nobody hears
-// it any more, and what others say reaches it late, their last acknowledgements and
-// the news of the election alike.
+// crowns makes a leader that goes on for a moment beside its successor. What others
+// say reaches it late, and after a second nobody hears it any more: their last
+// acknowledgements come while they already elect another, and so does the news of it.
 func crowns(g *generator) {
+	const before = time.Second
+	late := faults.Fault{Kind: faults.Delay, Direction: faults.In, DelayMillis: 300 + g.rand.Int64N(130)}
 	lasts := g.between(1500*time.Millisecond, 3*time.Second)
+	g.add(faults.Leader, late, before+lasts, before+lasts)
+	g.at += before
 	g.add(faults.Leader, faults.Fault{Kind: faults.Cut, Direction: faults.Out}, lasts, lasts)
-	g.add(faults.Leader, faults.Fault{Kind: faults.Delay, Direction: faults.In, DelayMillis: 350 + g.rand.Int64N(130)}, lasts, lasts)
 }
 
 // add adds a step, which lasts for some time but not beyond the end.

@@ -31,6 +31,9 @@ func contend(ctx context.Context, p *Player) error {
 		if err != nil {
 			continue
 		}
+		if err := p.askAround(ctx, g.Name); err != nil {
+			return err
+		}
 		if p.chance(4) {
 			_, _ = p.api.Acquire(ctx, ask) // the same grant again, or its end
 		}
@@ -50,6 +53,20 @@ func (p *Player) insist(ctx context.Context, ask wire.AcquireRequest) (wire.Gran
 			return g, err
 		}
 	}
+}
+
+// askAround asks one node of the cluster, whichever, for a lease that has just been
+// granted. It may be one that was replaced and does not know it yet.
+func (p *Player) askAround(ctx context.Context, name string) error {
+	node := p.cfg.Servers[p.rand.IntN(len(p.cfg.Servers))]
+	of, err := client.NewAPI(p.config([]string{node}))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	_, _ = of.Lease(ctx, name, client.Linearizable)
+	return nil
 }
 
 // renewByHand keeps a grant for a while and lets go of it in one way or another. It

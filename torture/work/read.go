@@ -16,14 +16,17 @@ func read(ctx context.Context, p *Player) error {
 		if err != nil {
 			return err
 		}
-		for range 40 {
-			if !sleep(ctx, p.between(50*time.Millisecond, 250*time.Millisecond)) {
+		for range 60 {
+			if !sleep(ctx, p.between(20*time.Millisecond, 120*time.Millisecond)) {
 				return nil
 			}
-			name := p.name()
-			_, _ = of.Lease(ctx, name, client.Stale)
-			if p.chance(2) {
+			switch name := p.name(); p.rand.IntN(4) {
+			case 0:
 				_, _ = p.api.Lease(ctx, name, client.Linearizable)
+			case 1, 2: // this node goes on being asked when others have turned to its successor
+				_, _ = of.Lease(ctx, name, client.Linearizable)
+			default:
+				_, _ = of.Lease(ctx, name, client.Stale)
 			}
 		}
 	}
