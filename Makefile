@@ -9,7 +9,7 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # still run, without it.
 RACE = $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null && echo -race)
 
-.PHONY: help build test sim cluster stop demo bench torture lint fmt clean
+.PHONY: help build test sim mutants cluster stop demo bench torture lint fmt clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,10 @@ demo: build ## show the main ideas on three real processes, in a few seconds
 
 bench: build ## measure a cluster of three on this machine, about a minute
 	scripts/bench.sh
+
+mutants: ## look for sixteen mutants with the simulation and write docs/MUTANTS.md; about ten minutes
+	@echo 'sixteen mutants are built and simulated, one after the other: about ten minutes'
+	go test ./torture/mutants -run AreCaught -hunt all -table "$(CURDIR)/docs/MUTANTS.md" -timeout 2h -v | grep -v '^=== RUN'
 
 torture: build ## torture clusters of 3 and of 5 with each fault set; takes 27 minutes, see scripts/torture.sh
 	scripts/torture.sh

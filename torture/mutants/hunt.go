@@ -15,10 +15,9 @@ import (
 
 // Hunt looks for a mutant with the simulation.
 type Hunt struct {
-	Root    string // of the module
-	Dir     string // for what is built
-	Seeds   int    // at most
-	Minutes int    // virtual, of each simulation
+	Root  string // of the module
+	Dir   string // for what is built
+	Seeds int    // at most
 }
 
 // Kill is what a hunt has come to.
@@ -56,7 +55,7 @@ func (h Hunt) Look(ctx context.Context, m Mutant) (Kill, error) {
 	begun := time.Now()
 	for seed := 1; seed <= h.Seeds && ctx.Err() == nil; seed++ {
 		run := exec.CommandContext(ctx, simulation, "-test.run=TestSim", "-test.v", "-test.timeout=5m", "-shrink=0", "-seed", strconv.Itoa(seed), "-seeds=1",
-			"-minutes", strconv.Itoa(h.Minutes), "-out", h.Dir)
+			"-minutes", strconv.Itoa(m.Minutes), "-out", h.Dir)
 		run.Dir = h.Dir
 		out, err := run.CombinedOutput()
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {

@@ -19,8 +19,10 @@ type Mutant struct {
 	Name string
 	// Breaks is the property that should be violated, "P10".
 	Breaks string
-	Why    string
-	Edits  []Edit
+	// Minutes, virtual, that a simulation has to last to give it a chance.
+	Minutes int
+	Why     string
+	Edits   []Edit
 }
 
 // Edit replaces a text that occurs once in a file.
@@ -55,7 +57,7 @@ func All() ([]Mutant, error) {
 // The form of a mutant's text:
 //
 //	its name
-//	breaks P10
+//	breaks P10 within 1 minutes
 //
 //	why it is worth having
 //
@@ -78,10 +80,13 @@ func parse(text string) (Mutant, error) {
 	}
 	parts := strings.Split(text, beginEdit)
 	head := strings.SplitN(parts[0], "\n", 3)
-	if len(head) < 3 || !strings.HasPrefix(head[1], "breaks ") || len(parts) < 2 {
+	if len(head) < 3 || len(parts) < 2 {
 		return m, fmt.Errorf("it needs a name, a line that says what it breaks, a reason, and edits")
 	}
-	m.Name, m.Breaks, m.Why = head[0], strings.TrimPrefix(head[1], "breaks "), strings.TrimSpace(head[2])
+	m.Name, m.Why = head[0], strings.TrimSpace(head[2])
+	if _, err := fmt.Sscanf(head[1], "breaks %s within %d minutes", &m.Breaks, &m.Minutes); err != nil {
+		return m, fmt.Errorf("%q does not say what it breaks, and within how many minutes: %w", head[1], err)
+	}
 	for _, part := range parts[1:] {
 		file, change, _ := strings.Cut(part, "\n")
 		before, after, ok := strings.Cut(change+"\n", becomes)

@@ -13,10 +13,9 @@ import (
 )
 
 var (
-	hunted  = flag.String("hunt", "M4,M11,M13", "look for these mutants with the simulation; \"all\" is possible")
-	seeds   = flag.Int("seeds", 10, "in so many seeds at most")
-	minutes = flag.Int("minutes", 2, "virtual minutes of each simulation")
-	table   = flag.String("table", "", "write a table of the kills into this `FILE`")
+	hunted = flag.String("hunt", "M4,M11,M13", "look for these mutants with the simulation; \"all\" is possible")
+	seeds  = flag.Int("seeds", 10, "in so many seeds at most")
+	table  = flag.String("table", "", "write a table of the kills into this `FILE`")
 )
 
 // root of the module.
@@ -71,7 +70,7 @@ func TestMutants_AreCaught(t *testing.T) {
 			continue
 		}
 		t.Run(m.ID, func(t *testing.T) {
-			h := Hunt{Root: root(t), Dir: t.TempDir(), Seeds: *seeds, Minutes: *minutes}
+			h := Hunt{Root: root(t), Dir: t.TempDir(), Seeds: *seeds}
 			k, err := h.Look(t.Context(), m)
 			if err != nil {
 				t.Fatal(err)
