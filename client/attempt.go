@@ -48,7 +48,8 @@ func (o AcquireOptions) ttl() time.Duration {
 // waits as long as the options say, and no longer than ctx.
 //
 // Errors: [ErrHeld] or [ErrCooling] if the lease is not to be had now,
-// [ErrWaitTimeout] if not within the wait, [ErrUnavailable], [ErrUnknown],
+// [ErrWaitTimeout] if not within the wait, [ErrLost] or [ErrRequestEnded] if the
+// answer came so late that the grant was over, [ErrUnavailable], [ErrUnknown],
 // [ErrClosed], and others of the server as *[Error]. If ctx ends the error has its
 // cause.
 //
