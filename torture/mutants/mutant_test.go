@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	hunted = flag.String("hunt", "M4,M11,M13", "look for these mutants with the simulation; \"all\" is possible")
+	hunted = flag.String("hunt", "M4,M5,M8,M11,M13,M16", "look for these mutants with the simulation; \"all\" is possible")
 	seeds  = flag.Int("seeds", 10, "in so many seeds at most")
 	table  = flag.String("table", "", "write a table of the kills into this `FILE`")
 )
