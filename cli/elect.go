@@ -57,7 +57,10 @@ func (p *program) elect(c *urfave.Context, f *runFlags) error {
 		case !result.gone:
 			return result.after(giveBack(l, result))
 		case result.lost != nil:
-			return l.Err() // nil if a renewal came at the last moment
+			if l.Err() == nil { // it is not lost yet, and is given back
+				options.OnError(result.lost)
+			}
+			return l.Err()
 		}
 		stopped = result.after(nil)
 		if ctx.Err() != nil && stopped == nil {

@@ -198,7 +198,7 @@ func (j *job) result(gone bool) jobResult {
 		j.lost = j.lease.Err() // perhaps unnoticed
 	}
 	if j.lost == nil && j.late {
-		j.lost = errNear // this process was stopped or starved meanwhile
+		j.lost = j.near() // this process was stopped or starved meanwhile
 	}
 	return jobResult{code: j.code, lost: j.lost, gone: gone}
 }
@@ -210,7 +210,7 @@ func (j *job) step(now time.Time) (next time.Time, giveUp bool) {
 		if err := j.lease.Err(); err != nil {
 			j.lose(now, err)
 		} else if risk := end.Add(-ttl / termShare); !now.Before(risk) {
-			j.lose(now, errNear)
+			j.lose(now, j.near())
 		}
 	}
 	next = now.Add(max(min(ttl/killShare, time.Second), 5*time.Millisecond))
@@ -235,7 +235,10 @@ func (j *job) step(now time.Time) (next time.Time, giveUp bool) {
 	return next, now.Sub(j.killed) > deathTimeout
 }
 
-var errNear = fmt.Errorf("%w: no renewal was confirmed, and the deadline is near", client.ErrLost)
+// near is why a command is ended whose lease is about to be lost.
+func (j *job) near() error {
+	return fmt.Errorf("%w: no renewal of %s, token %d, was confirmed, and the deadline is near", client.ErrLost, j.lease.Name(), j.lease.Token())
+}
 
 // lose begins to end the command. It has a fifth of the TTL, less if the deadline
 // is nearer.

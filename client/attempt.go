@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"leasehold/httpapi/wire"
@@ -65,6 +66,9 @@ func (c *Client) Acquire(ctx context.Context, name string, o AcquireOptions) (*L
 	if c.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := c.open(ctx)
 	defer cancel()
 	begun := time.Now()
@@ -78,6 +82,25 @@ func (c *Client) Acquire(ctx context.Context, name string, o AcquireOptions) (*L
 			return l, err
 		}
 	}
+}
+
+// validate refuses times that a request cannot carry. A wait that is just below 0, as
+// what is left until a time that has passed, must not become one for ever.
+func (o AcquireOptions) validate() error {
+	for _, f := range []struct {
+		name   string
+		given  time.Duration
+		wanted string
+	}{
+		{"TTL", o.TTL, "whole milliseconds, or 0 for the default"},
+		{"LockDelay", o.LockDelay, "whole milliseconds, or 0 for none"},
+		{"Wait", o.Wait, "whole milliseconds, 0 for none, or Forever"},
+	} {
+		if f.given < 0 && (f.name != "Wait" || f.given != Forever) || f.given > 0 && f.given%time.Millisecond != 0 {
+			return &lease.FieldError{Field: f.name, Detail: fmt.Sprintf("is %v, it must be %s", f.given, f.wanted)}
+		}
+	}
+	return nil
 }
 
 // stretch is for how long to ask the server to wait now, in whole milliseconds.
@@ -109,9 +132,6 @@ func (c *Client) attempt(ctx context.Context, name string, o AcquireOptions, wai
 		Name: name, Holder: c.holder, TTLMillis: o.ttl().Milliseconds(), RequestID: rand.Text(), Value: o.Value,
 		WaitMillis: wait.Milliseconds(), LockDelayMillis: o.LockDelay.Milliseconds(), Reclaim: o.Reclaim,
 	}}
-	if o.ttl()%time.Millisecond != 0 || o.LockDelay%time.Millisecond != 0 || o.Wait > 0 && o.Wait%time.Millisecond != 0 {
-		return nil, errors.New("times are in whole milliseconds")
-	}
 	if ctx.Err() != nil {
 		return nil, cancelled(ctx)
 	}

@@ -31,6 +31,9 @@ const shortTerm = time.Second
 //
 // A Wait in the options bounds each campaign: the error is then [ErrWaitTimeout].
 func (c *Client) Elect(ctx context.Context, name string, o ElectOptions, lead func(context.Context, *Lease) error) error {
+	if lead == nil {
+		return errors.New("there is nothing to lead with: lead is nil")
+	}
 	if o.Wait == 0 {
 		o.Wait = Forever
 	}

@@ -188,12 +188,16 @@ func TestClient_Elect_Ends(t *testing.T) {
 			t.Errorf("then the lease is %+v", l)
 		}
 		var problem *client.Error
+		never := func(context.Context, *client.Lease) error {
+			t.Error("it leads")
+			return nil
+		}
 		o.TTL = time.Millisecond
-		if err := cl.Elect(t.Context(), "x", o, nil); !errors.As(err, &problem) || problem.Code != "invalid_argument" {
+		if err := cl.Elect(t.Context(), "x", o, never); !errors.As(err, &problem) || problem.Code != "invalid_argument" {
 			t.Error(err)
 		}
 		cl.Close()
-		if err := cl.Elect(t.Context(), "x", client.ElectOptions{}, nil); !errors.Is(err, client.ErrClosed) {
+		if err := cl.Elect(t.Context(), "x", client.ElectOptions{}, never); !errors.Is(err, client.ErrClosed) {
 			t.Error(err)
 		}
 	})
