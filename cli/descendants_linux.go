@@ -20,7 +20,7 @@ import (
 // lives.
 func (g *guard) endAll() (gone bool) {
 	for begun := time.Now(); ; {
-		killAll(descendants(os.Getpid(), nil))
+		killAll(descendants(os.Getpid(), nil), os.Getpid())
 		pause := 200 * time.Microsecond
 		if time.Since(begun) > deathTimeout {
 			pause = 100 * time.Millisecond
@@ -33,28 +33,59 @@ func (g *guard) endAll() (gone bool) {
 	}
 }
 
-// endRest does it in place of a guard that was killed: then the orphans come to
-// this process. Those children that it had before are spared. It says whether
-// nothing is left.
-func endRest(_ int, spare []int) bool {
-	self := os.Getpid()
+// endRest does it in place of a guard that has died, or is dying, or does nothing. It
+// is killed too; then the orphans come to this process. Those children that this one
+// had before are spared. It says whether nothing is left.
+func endRest(guard int, spare []int) bool {
+	empty := 0
 	for begun := time.Now(); time.Since(begun) < deathTimeout; time.Sleep(200 * time.Microsecond) {
-		left := descendants(self, spare)
+		left := rest(guard, spare)
 		if len(left) == 0 {
-			return true
+			if empty++; empty == 2 {
+				return true
+			}
+			continue
 		}
-		killAll(left)
+		empty = 0
+		killAll(left, guard)
 		for _, pid := range left {
-			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // fails unless it is our child
+			if pid != guard {
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // fails unless it is our child
+			}
 		}
 	}
 	return false
 }
 
+// rest lists what is left of a command, the guard included unless it is as good as
+// dead. A process that changes its parent during the call, from the guard to this one,
+// can be missing. The next call finds it: here also the dead ones count.
+//
+// A guard that is exiting passes its orphans on, and does not collect its dead children.
+// So these do not count. They can no longer have children that nobody sees: whoever is
+// exiting does not fork, and its children are read afterwards.
+func rest(guard int, spare []int) (left []int) {
+	for _, child := range children(os.Getpid()) {
+		switch {
+		case slices.Contains(spare, child):
+		case child != guard || !exiting(guard):
+			left = append(append(left, child), descendants(child, nil)...)
+		default:
+			for _, child := range children(guard) {
+				if !exiting(child) {
+					left = append(left, child)
+				}
+				left = append(left, descendants(child, nil)...)
+			}
+		}
+	}
+	return left
+}
+
 // killAll kills processes that this one has started, and the process groups that
-// they have founded: nobody can fork out of a group that is killed, but a process
-// that forks and exits at once may be gone before its own turn comes.
-func killAll(pids []int) {
+// they, or the guard, have founded: nobody can fork out of a group that is killed, but
+// a process that forks and exits at once may be gone before its own turn comes.
+func killAll(pids []int, guard int) {
 	ours, _ := unix.Getsid(0)
 	ourGroup := unix.Getpgrp()
 	for _, pid := range pids {
@@ -62,11 +93,58 @@ func killAll(pids []int) {
 		session, errSession := unix.Getsid(pid)
 		// All of another session are descendants of the one of them who began it. In
 		// ours there are groups that are not the command's.
-		if err == nil && errSession == nil && group != ourGroup && (session != ours || slices.Contains(pids, group)) {
+		if err == nil && errSession == nil && group != ourGroup && (session != ours || group == guard || slices.Contains(pids, group)) {
 			_ = unix.Kill(-group, unix.SIGKILL)
 		}
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
+}
+
+// exiting says whether a process runs no more, in any of its threads. It may be seen for
+// long all the same, if its memory is not yet given back, or nobody collects it.
+func exiting(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return !slices.ContainsFunc(threads, func(file string) bool {
+		p, exists := readStat(file)
+		return exists && !p.exiting()
+	})
+}
+
+// dying says whether a process has got a KILL, or is exiting for another reason. It
+// looks at its first thread alone, which in Go lives as long as the process.
+func dying(pid int) bool {
+	p, exists := readStat(fmt.Sprintf("/proc/%d/stat", pid))
+	if !exists || p.exiting() {
+		return true
+	}
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, pending, _ := bytes.Cut(status, []byte("\nSigPnd:"))
+	var signals uint64
+	_, _ = fmt.Sscanf(string(pending), "%x", &signals)
+	return signals&(1<<(unix.SIGKILL-1)) != 0
+}
+
+// stat is what the kernel tells of a process or thread, see proc_pid_stat(5).
+type stat struct {
+	state  string
+	parent int
+	flags  uint
+}
+
+// flagExiting is PF_EXITING in the kernel's sched.h.
+const flagExiting = 0x4
+
+func (s stat) exiting() bool { return s.state == "Z" || s.state == "X" || s.flags&flagExiting != 0 }
+
+func readStat(file string) (s stat, exists bool) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return s, false
+	}
+	var group, session, terminal, foreground int
+	// The name stands in brackets, and may have brackets itself.
+	_, err = fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &s.state, &s.parent, &group, &session, &terminal, &foreground, &s.flags)
+	return s, err == nil
 }
 
 // descendants lists the children of a process, without the spared ones, and the
@@ -109,12 +187,8 @@ var kernelTellsChildren = sync.OnceValue(func() bool {
 func childrenByParent(parent int) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
-		text, _ := os.ReadFile(file)
-		var state string
-		var of, pid int
-		// The name stands in brackets, and may have brackets itself.
-		_, err := fmt.Sscan(string(text[bytes.LastIndexByte(text, ')')+1:]), &state, &of)
-		if err == nil && of == parent {
+		var pid int
+		if p, exists := readStat(file); exists && p.parent == parent {
 			if _, err := fmt.Sscanf(file, "/proc/%d/stat", &pid); err == nil {
 				pids = append(pids, pid)
 			}

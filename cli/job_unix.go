@@ -71,7 +71,7 @@ type job struct {
 	ended  bool // the command, with code
 	code   int
 	late   bool      // the guard has ended it unasked
-	gone   bool      // the guard has seen that nothing is left
+	gone   bool      // nothing is left, as the guard or we have seen
 	stops  int       // signals that asked the command to end
 	lost   error     // why it is being ended
 	killAt time.Time // and when to kill it
@@ -118,6 +118,7 @@ func startJob(p *program, l *client.Lease, command []string) (*job, error) {
 	}()
 	j.tell()
 	if err := j.begun(); err != nil {
+		j.takeOver() // it may have begun nevertheless
 		j.close()
 		return nil, err
 	}
@@ -148,11 +149,11 @@ func (j *job) supervise(arriving <-chan syscall.Signal) jobResult {
 	over, reports := j.lease.Done(), j.reports
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for alone := false; !alone; {
+	for !j.gone {
+		alone := false
 		select {
 		case <-j.lone:
 			alone = true
-			continue
 		case report, more := <-reports:
 			if j.note(report); !more {
 				reports = nil
@@ -162,18 +163,37 @@ func (j *job) supervise(arriving <-chan syscall.Signal) jobResult {
 		case <-over:
 			over = nil
 		case <-timer.C:
+			// It may be long until a guard that was killed can be collected: it has to
+			// give back its memory first, on a machine that may have no time for that.
+			alone = dying(j.group())
 		}
 		j.tell()
-		next, giveUp := j.step(time.Now())
-		if giveUp {
-			return j.result(false)
+		next, late := j.step(time.Now())
+		if alone || late {
+			j.takeOver()
+			break
 		}
 		timer.Reset(time.Until(next))
 	}
-	for report := range j.reports {
-		j.note(report)
+	return j.result()
+}
+
+// takeOver does the work of the guard, which has died, is about to, or does nothing,
+// and takes note of what it has still said.
+func (j *job) takeOver() {
+	j.gone = endRest(j.group(), j.before) || j.gone
+	patience := time.After(guardTimeout)
+	for {
+		select {
+		case report, more := <-j.reports:
+			if !more {
+				return
+			}
+			j.note(report)
+		case <-patience:
+			return
+		}
 	}
-	return j.result(j.gone || endRest(j.group(), j.before))
 }
 
 // note takes note of what the guard reports.
@@ -193,18 +213,19 @@ func (j *job) note(report message) {
 	}
 }
 
-func (j *job) result(gone bool) jobResult {
+func (j *job) result() jobResult {
 	if j.lost == nil {
 		j.lost = j.lease.Err() // perhaps unnoticed
 	}
 	if j.lost == nil && j.late {
 		j.lost = j.near() // this process was stopped or starved meanwhile
 	}
-	return jobResult{code: j.code, lost: j.lost, gone: gone}
+	return jobResult{code: j.code, lost: j.lost, gone: j.gone}
 }
 
-// step does what is to be done at this time, and says when to look again.
-func (j *job) step(now time.Time) (next time.Time, giveUp bool) {
+// step does what is to be done at this time, and says when to look again, or that the
+// guard is late: it should have ended by now.
+func (j *job) step(now time.Time) (next time.Time, late bool) {
 	ttl, end := j.lease.TTL(), j.lease.Deadline()
 	if j.lost == nil && !j.ended {
 		if err := j.lease.Err(); err != nil {
@@ -226,13 +247,11 @@ func (j *job) step(now time.Time) (next time.Time, giveUp bool) {
 	if j.lost != nil {
 		patience = min(ttl/guardShare, guardTimeout)
 	}
-	if alone := j.killed.Add(patience); !now.Before(alone) {
-		// The guard should have ended by now. When it dies, what is left comes to us.
-		_ = syscall.Kill(-j.group(), syscall.SIGKILL)
-	} else if alone.Before(next) {
-		next = alone
+	end = j.killed.Add(patience)
+	if end.Before(next) {
+		next = end
 	}
-	return next, now.Sub(j.killed) > deathTimeout
+	return next, !now.Before(end)
 }
 
 // near is why a command is ended whose lease is about to be lost.
@@ -308,14 +327,18 @@ func (j *job) tell() {
 	j.order(orderUntil, int64(at))
 }
 
-// close ends the guard, and gives the terminal back.
+// close ends the guard, and gives the terminal back. A guard that has got its KILL runs
+// no more, so it is not waited for if its burial takes long.
 func (j *job) close() {
 	_ = j.orders.Close()
 	select {
 	case <-j.lone:
 	default:
 		_ = syscall.Kill(-j.group(), syscall.SIGKILL)
-		<-j.lone
+		select {
+		case <-j.lone:
+		case <-time.After(guardTimeout):
+		}
 	}
 	j.terminal.takeBack()
 }

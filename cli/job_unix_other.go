@@ -22,6 +22,9 @@ func children(int) []int { return nil }
 
 func descendants(int, []int) []int { return nil }
 
+// dying: that the guard is no more is noticed when it can be collected.
+func dying(int) bool { return false }
+
 // endAll: the guard kills its group in the end, itself included.
 func (g *guard) endAll() (gone bool) { return false }
 

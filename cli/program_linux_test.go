@@ -18,13 +18,18 @@ import (
 const asProgram = "LEASEHOLD_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(asWorker); dir != "" && len(os.Args) == 2 {
+		work(dir, os.Args[1] == "first")
+	}
 	if os.Getenv(asProgram) != "" {
 		os.Exit(Main(os.Args))
 	}
-	// Under nohup a HUP is ignored, and would be by every process that a test starts.
-	// One that is caught here is not ignored there.
-	if signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	// Under nohup a HUP is ignored, after & in a script an INT and a QUIT are, and would
+	// be by every process that a test starts. What is caught here is not ignored there.
+	for _, sig := range stopSignals {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	os.Exit(m.Run())
 }

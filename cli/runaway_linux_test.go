@@ -4,12 +4,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"leasehold/httpapi/wire"
 )
@@ -108,6 +111,23 @@ func (r runaway) exits(t *testing.T, want int) {
 	r.allGone(t, time.Now().Add(time.Second))
 }
 
+// hold makes this process the tracer of another. When that dies, its parent cannot
+// collect it until it has been collected here.
+func hold(t *testing.T, pid int) (collect func()) {
+	t.Helper()
+	runtime.LockOSThread() // the tracer is a thread
+	if err := unix.PtraceSeize(pid); err != nil {
+		t.Skipf("no process can be traced here: %v", err)
+	}
+	return func() {
+		var status unix.WaitStatus
+		if _, err := unix.Wait4(pid, &status, unix.WALL, nil); err != nil || status.Signal() != unix.SIGKILL {
+			t.Errorf("the guard was not held until here: %v, %v", status, err)
+		}
+		runtime.UnlockOSThread()
+	}
+}
+
 // Whatever ends a command, nothing that it has started lives on, wherever it went.
 func TestExec_Runaways(t *testing.T) {
 	const ttl = 4 * time.Second
@@ -152,6 +172,19 @@ func TestExec_Runaways(t *testing.T) {
 		r.dead(t, time.Now().Add(ttl))
 		r.exits(t, 137)
 		s.given(t, r.lease)
+	}))
+	// A busy machine can take seconds to give back the memory of a process that was
+	// killed, and until then its parent cannot collect it.
+	t.Run("guard killed and not collected", each(func(t *testing.T, s *server, r runaway) {
+		guard := r.guard(t)
+		collect := hold(t, guard)
+		if err := syscall.Kill(guard, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		r.dead(t, time.Now().Add(ttl))
+		r.exits(t, 137)
+		s.given(t, r.lease)
+		collect()
 	}))
 	t.Run("guard stopped, then revoked", each(func(t *testing.T, s *server, r runaway) {
 		if err := syscall.Kill(r.guard(t), syscall.SIGSTOP); err != nil {
